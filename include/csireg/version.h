@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CSIREG_VERSION_H
+#define CSIREG_VERSION_H
+
+#ifndef CSIREG_API
+#define CSIREG_API __attribute__((visibility("default")))
+#endif
+
+#define CSIREG_VERSION_MAJOR 0
+#define CSIREG_VERSION_MINOR 1
+#define CSIREG_VERSION_PATCH 0
+#define CSIREG_VERSION "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The version of the library that runs, e.g. "0.1.0"; static, never NULL. Any thread, any time. */
+CSIREG_API const char *csireg_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

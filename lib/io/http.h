@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The HTTPS client for one API server, on libcurl's multi interface. Engine thread only, but for cr_http_wakeup.
+ *
+ * - Owns the CURLM, which is also what the engine sleeps on (cr_http_poll).
+ * - TLS verified (CA, server name), HTTP/1.1 or 2 on kept connections for plain requests; each watch has an HTTP/1.1
+ *   connection of its own. No redirects are followed; Authorization never goes to another host. Proxies only when asked for;
+ *   the environment's proxy variables are ignored.
+ * - Every request has its whole-request deadline; bodies, headers and watch lines are bounded (base/bounds.h).
+ * - Credential files are looked at again before a request when they changed, and after a 401; connections that were made
+ *   with an older identity are not used again.
+ */
+#ifndef CR_IO_HTTP_H
+#define CR_IO_HTTP_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include "base/error.h"
+#include "base/messages.h"
+#include "io/access.h"
+
+struct curl_waitfd;
+struct cr_http;
+
+struct cr_http_handlers {
+    /* The end of request `id`, exactly once each, from inside cr_http_perform or cr_http_start's next perform.
+     * The answer is borrowed; its members may be taken out. */
+    void (*done)(void *user, uint64_t id, struct cr_api_answer *answer);
+    void (*watch_line)(void *user, uint64_t id, const char *line, size_t len); /* NUL-terminated, without the newline */
+    void (*credentials_changed)(void *user); /* a token, certificate or CA was read anew and differs */
+    void *user;
+};
+
+/* access may be NULL (local only): the object then only sleeps and wakes. Takes nothing: access is borrowed and outlives it. */
+int cr_http_new(struct cr_http **out, struct cr_access *access, const struct cr_http_handlers *handlers,
+                struct csireg_error **error);
+void cr_http_free(struct cr_http *http); /* running requests end without a call to done */
+
+/* Takes the members of request. Never fails: what cannot be started ends in done. */
+void cr_http_start(struct cr_http *http, uint64_t id, struct cr_api_request *request);
+void cr_http_cancel(struct cr_http *http, uint64_t id); /* done comes with CR_TRANSPORT_CANCELLED; unknown id: nothing */
+
+void cr_http_perform(struct cr_http *http); /* moves transfers on, calls handlers */
+/* Sleeps until a transfer, one of the extra fds, a wakeup or the time; timeout_ms < 0: no limit but curl's own. */
+void cr_http_poll(struct cr_http *http, struct curl_waitfd *extra, unsigned n_extra, int timeout_ms);
+void cr_http_wakeup(struct cr_http *http); /* any thread */
+
+/* {"get csinodes": 4, ...}: requests sent so far, by verb and resource; new reference. */
+json_t *cr_http_request_counts(const struct cr_http *http);
+
+#endif
