@@ -1158,11 +1158,11 @@ static const ProtobufCFieldDescriptor csi__v1__plugin_capability__field_descript
     1,
     PROTOBUF_C_LABEL_NONE,
     PROTOBUF_C_TYPE_MESSAGE,
-    offsetof(Csi__V1__PluginCapability, type_case),
+    0,   /* quantifier_offset */
     offsetof(Csi__V1__PluginCapability, service),
     &csi__v1__plugin_capability__service__descriptor,
     NULL,
-    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
 };
@@ -1513,11 +1513,11 @@ static const ProtobufCFieldDescriptor csi__v1__node_service_capability__field_de
     1,
     PROTOBUF_C_LABEL_NONE,
     PROTOBUF_C_TYPE_MESSAGE,
-    offsetof(Csi__V1__NodeServiceCapability, type_case),
+    0,   /* quantifier_offset */
     offsetof(Csi__V1__NodeServiceCapability, rpc),
     &csi__v1__node_service_capability__rpc__descriptor,
     NULL,
-    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
 };
@@ -1805,11 +1805,11 @@ static const ProtobufCFieldDescriptor csi__v1__controller_service_capability__fi
     1,
     PROTOBUF_C_LABEL_NONE,
     PROTOBUF_C_TYPE_MESSAGE,
-    offsetof(Csi__V1__ControllerServiceCapability, type_case),
+    0,   /* quantifier_offset */
     offsetof(Csi__V1__ControllerServiceCapability, rpc),
     &csi__v1__controller_service_capability__rpc__descriptor,
     NULL,
-    0 | PROTOBUF_C_FIELD_FLAG_ONEOF,             /* flags */
+    0,             /* flags */
     0,NULL,NULL    /* reserved1,reserved2, etc */
   },
 };

@@ -148,23 +148,14 @@ struct  Csi__V1__PluginCapability__Service
     , CSI__V1__PLUGIN_CAPABILITY__SERVICE__TYPE__UNKNOWN }
 
 
-typedef enum {
-  CSI__V1__PLUGIN_CAPABILITY__TYPE__NOT_SET = 0,
-  CSI__V1__PLUGIN_CAPABILITY__TYPE_SERVICE = 1
-    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(CSI__V1__PLUGIN_CAPABILITY__TYPE__CASE)
-} Csi__V1__PluginCapability__TypeCase;
-
 struct  Csi__V1__PluginCapability
 {
   ProtobufCMessage base;
-  Csi__V1__PluginCapability__TypeCase type_case;
-  union {
-    Csi__V1__PluginCapability__Service *service;
-  };
+  Csi__V1__PluginCapability__Service *service;
 };
 #define CSI__V1__PLUGIN_CAPABILITY__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&csi__v1__plugin_capability__descriptor) \
-    , CSI__V1__PLUGIN_CAPABILITY__TYPE__NOT_SET, {0} }
+    , NULL }
 
 
 struct  Csi__V1__ProbeRequest
@@ -251,23 +242,14 @@ struct  Csi__V1__NodeServiceCapability__RPC
     , CSI__V1__NODE_SERVICE_CAPABILITY__RPC__TYPE__UNKNOWN }
 
 
-typedef enum {
-  CSI__V1__NODE_SERVICE_CAPABILITY__TYPE__NOT_SET = 0,
-  CSI__V1__NODE_SERVICE_CAPABILITY__TYPE_RPC = 1
-    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(CSI__V1__NODE_SERVICE_CAPABILITY__TYPE__CASE)
-} Csi__V1__NodeServiceCapability__TypeCase;
-
 struct  Csi__V1__NodeServiceCapability
 {
   ProtobufCMessage base;
-  Csi__V1__NodeServiceCapability__TypeCase type_case;
-  union {
-    Csi__V1__NodeServiceCapability__RPC *rpc;
-  };
+  Csi__V1__NodeServiceCapability__RPC *rpc;
 };
 #define CSI__V1__NODE_SERVICE_CAPABILITY__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&csi__v1__node_service_capability__descriptor) \
-    , CSI__V1__NODE_SERVICE_CAPABILITY__TYPE__NOT_SET, {0} }
+    , NULL }
 
 
 struct  Csi__V1__NodeGetInfoRequest
@@ -322,23 +304,14 @@ struct  Csi__V1__ControllerServiceCapability__RPC
     , CSI__V1__CONTROLLER_SERVICE_CAPABILITY__RPC__TYPE__UNKNOWN }
 
 
-typedef enum {
-  CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE__NOT_SET = 0,
-  CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE_RPC = 1
-    PROTOBUF_C__FORCE_ENUM_TO_BE_INT_SIZE(CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE__CASE)
-} Csi__V1__ControllerServiceCapability__TypeCase;
-
 struct  Csi__V1__ControllerServiceCapability
 {
   ProtobufCMessage base;
-  Csi__V1__ControllerServiceCapability__TypeCase type_case;
-  union {
-    Csi__V1__ControllerServiceCapability__RPC *rpc;
-  };
+  Csi__V1__ControllerServiceCapability__RPC *rpc;
 };
 #define CSI__V1__CONTROLLER_SERVICE_CAPABILITY__INIT \
  { PROTOBUF_C_MESSAGE_INIT (&csi__v1__controller_service_capability__descriptor) \
-    , CSI__V1__CONTROLLER_SERVICE_CAPABILITY__TYPE__NOT_SET, {0} }
+    , NULL }
 
 
 struct  Csi__V1__ControllerGetNodeInfoRequest
