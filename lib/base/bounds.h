@@ -35,6 +35,7 @@
 
 /* Kubernetes API. */
 #define CR_MAX_API_BODY (8 * 1024 * 1024)       /* one answer */
+#define CR_MAX_JSON_VALUES (512 * 1024)         /* values in one JSON text: memory of the parsed tree */
 #define CR_MAX_WATCH_LINE (1024 * 1024)         /* one watch event */
 #define CR_MAX_API_HEADER 4096                  /* a header value that is kept */
 #define CR_MAX_API_MESSAGE 1024                 /* Status.message as kept in an error */
@@ -48,5 +49,9 @@
 #define CR_MAX_ERROR_TEXT 2048
 #define CR_MAX_LOG_TEXT 2048
 #define CR_MAX_PENDING_PLUGINS 1024 /* PLUGIN requests that the host has not answered */
+#define CR_MAX_PENDING_WARNINGS 256 /* WARNING events that the host has not read */
+#define CR_MAX_EVENTS (4 * CR_MAX_SOCKETS) /* events that the host has not read, of all kinds */
+#define CR_MAX_COMMANDS (64 * 1024) /* calls of the host that the engine has not taken yet */
+#define CR_MAX_STATUS (64 * 1024 * 1024) /* bytes of the status document */
 
 #endif
