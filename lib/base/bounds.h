@@ -45,6 +45,13 @@
 #define CR_MAX_TOKEN (64 * 1024)
 #define CR_MAX_PEM (1024 * 1024)
 
+/* What the host configures, in bytes and items. */
+#define CR_MAX_URL 2048         /* API server, proxy */
+#define CR_MAX_CONTEXT 1024     /* name of a kubeconfig context */
+#define CR_MAX_SERVER_NAME 253  /* for TLS */
+#define CR_MAX_LIST_OPTION 64   /* items of one list option */
+#define CR_MAX_MIGRATED_NAME 317 /* a qualified name */
+
 /* Errors, events, logs. */
 #define CR_MAX_ERROR_TEXT 2048
 #define CR_MAX_LOG_TEXT 2048
