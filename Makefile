@@ -14,11 +14,11 @@ TOOLPKGS := libmicrohttpd gnutls
 
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla $(if $(WERROR),-Werror)
 OPT  ?= -O2 -g
+comma := ,
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Ilib -Iexamples -Itest
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(SANFLAGS) -fPIC -fvisibility=hidden -pthread
 LDFLAGS  += $(SANFLAGS) -pthread
-comma := ,
 
 LIBDEPS  := $(shell pkg-config --libs $(PKGS) 2>/dev/null) -lgrpc -lgpr
 TOOLDEPS := $(shell pkg-config --libs $(TOOLPKGS) 2>/dev/null)
