@@ -247,6 +247,30 @@ static void sockets_table(const struct page *p, const json_t *sockets)
 
 /* ---- the answer in words ---- */
 
+/* The state machine's names as a person would say them. */
+static const char *in_words(const char *state)
+{
+    static const struct {
+        const char *state, *words;
+    } table[] = {{"new", "about to be tried"},
+                 {"connecting", "being connected to"},
+                 {"get-info", "being asked who it is (GetInfo)"},
+                 {"handler", "waiting for the agent's answer for this plugin type"},
+                 {"connecting-endpoint", "known; its service socket is being connected to"},
+                 {"node-get-capabilities", "being asked for its capabilities (NodeGetCapabilities)"},
+                 {"reading-csidriver", "waiting for its CSIDriver object to be read"},
+                 {"node-get-info", "being asked about this node (NodeGetInfo)"},
+                 {"publishing", "being written to the cluster"},
+                 {"notifying", "being told that it is registered"},
+                 {"rejecting", "being told that it is not registered"},
+                 {"registered", "registered"},
+                 {"unconfirmed", "registered, but could not be told so"},
+                 {"backoff", "not registered"}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (!strcmp(table[i].state, state)) return table[i].words;
+    return state;
+}
+
 static void socket_answer(const struct page *p, const json_t *socket)
 {
     const char *driver = text_of(socket, "driver"), *state = text_of(socket, "state");
@@ -254,7 +278,7 @@ static void socket_answer(const struct page *p, const json_t *socket)
     if (!strcmp(state, "registered") && !error) return;
     fprintf(p->out, "<div class=\"note %s\">", error ? "bad" : "wait");
     wrapped(p->out, "<b>", *driver ? driver : text_of(socket, "path"), "</b> is ");
-    escaped(p->out, state);
+    escaped(p->out, in_words(state));
     if (error) {
         fputs(": ", p->out);
         error_text(p, error);
