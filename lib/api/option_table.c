@@ -156,7 +156,8 @@ _Static_assert(sizeof rows / sizeof *rows == CR_N_OPTIONS, "every option has its
 
 const struct cr_option_row *cr_option_row(enum csireg_option option)
 {
-    return option >= 1 && (int)option <= CR_N_OPTIONS ? &rows[option - 1] : NULL;
+    size_t i = (size_t)option - 1; /* 0 and negative ones become large */
+    return i < CR_N_OPTIONS ? &rows[i] : NULL;
 }
 
 const struct csireg_option_info *csireg_option_info(size_t i) { return i < CR_N_OPTIONS ? &rows[i].info : NULL; }
