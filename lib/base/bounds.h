@@ -10,11 +10,13 @@
 #define CR_MAX_SOCKETS 1024     /* registration sockets of one manager, all doors together */
 #define CR_MAX_DIRECTORIES 1024 /* watched directories, the registry included */
 #define CR_MAX_DEPTH 8          /* directory levels below the registry */
+#define CR_MAX_HINTS 4096       /* names heard of and not looked at yet */
 #define CR_MAX_PATH 4095        /* bytes of a socket path, terminator not counted */
 #define CR_MAX_SUN_PATH 107     /* longest path that fits sockaddr_un directly */
 
 /* gRPC messages and their fields, in bytes and items. */
 #define CR_MAX_RPC_MESSAGE (64 * 1024)
+#define CR_MAX_RPC_BUFFERS (1024 * 1024) /* what gRPC may hold for one connection */
 #define CR_DECODE_FACTOR 16 /* one decode may use this many times its message bound */
 #define CR_MAX_PLUGIN_NAME 253
 #define CR_MAX_PLUGIN_TYPE 64
@@ -41,7 +43,11 @@
 #define CR_MAX_API_MESSAGE 1024                 /* Status.message as kept in an error */
 #define CR_MAX_CSIDRIVERS 4096                  /* CSIDriver objects remembered */
 #define CR_MAX_RETRY_AFTER_MS (10 * 60 * 1000)  /* a longer Retry-After counts as this */
+#define CR_MAX_API_HEADERS (64 * 1024)          /* all header lines of one answer */
 #define CR_MAX_KUBECONFIG (1024 * 1024)
+#define CR_MAX_KUBECONFIG_DEPTH 32
+#define CR_MAX_KUBECONFIG_NODES (64 * 1024)
+#define CR_MAX_KUBECONFIG_ANCHORS 64
 #define CR_MAX_TOKEN (64 * 1024)
 #define CR_MAX_PEM (1024 * 1024)
 
