@@ -120,7 +120,7 @@ static void test_flags(void **state)
     log_flags_init(&lf);
     flags_init(&flags, "p", "s", NULL);
     flags_add(&flags, lf.rows, 2);
-    char *argv[] = {"p", "--log-level=debug", "--log-format", "json"};
+    char *argv[] = {"p", "--log-level=debug", "--log-format", "json", NULL};
     assert_int_equal(flags_parse(&flags, 4, argv), FLAGS_OK);
     log_flags_apply(&lf);
     assert_int_equal(log_level(), CSIREG_LOG_DEBUG);
