@@ -94,14 +94,15 @@ static enum cr_api_class classify_success(const struct cr_api_answer *a, const c
 
 /* ---- the rest ---- */
 
-/* The Status in the body, a new reference; NULL when there is none, for whatever reason. */
-static json_t *load_status(const struct cr_api_answer *a)
+/* *out: the Status in the body, a new reference, or NULL when there is none. False: no memory to tell. */
+static bool load_status(const struct cr_api_answer *a, json_t **out)
 {
     json_t *body = NULL;
-    if (a->body_len == 0 || cr_json_parse(a->body, a->body_len, 0, &body, NULL)) return NULL;
-    if (cr_json_is(json_object_get(body, "kind"), "Status")) return body;
-    json_decref(body);
-    return NULL;
+    int rc = a->body_len ? cr_json_parse(a->body, a->body_len, 0, &body, NULL) : 0;
+    bool found = cr_json_is(json_object_get(body, "kind"), "Status");
+    *out = found ? body : NULL;
+    if (!found) json_decref(body);
+    return rc != CSIREG_ERR_NOMEM;
 }
 
 static bool has_reason(const json_t *status, const char *reason)
@@ -160,7 +161,11 @@ static void describe(const struct cr_api_answer *a, const json_t *status, char *
 static enum cr_api_class classify_failure(const struct cr_api_answer *a, const char *kind, struct csireg_error **out)
 {
     char said[CR_MAX_API_MESSAGE + 1];
-    json_t *status = load_status(a);
+    json_t *status;
+    if (!load_status(a, &status)) {
+        *out = cr_error_oom();
+        return CR_API_UNUSABLE;
+    }
     enum cr_api_class class = class_of(a->status, status, kind);
     describe(a, status, said, sizeof said);
     json_decref(status);
