@@ -95,22 +95,23 @@ static int resolve(struct cr_watcher *w, char out[PATH_MAX])
 static bool safe_enough(struct cr_watcher *w, unsigned mode)
 {
     if (!(mode & (S_IWGRP | S_IWOTH))) return true;
-    cr_watcher_warn(
-        w, CR_WARN_UNSAFE, w->absolute,
-        "%s is writable by %s (mode %04o): whoever can write there can register drivers%s. Remedy: chmod 0750",
-        w->absolute, mode & S_IWOTH ? "everybody" : "its group", mode & 07777,
-        w->require_private ? "; it is not watched, as a private registry is required" : "");
+    cr_watcher_warn(w, CR_WARN_UNSAFE, w->absolute,
+                    "the registry is writable by %s (mode %04o), and whoever can write there can register drivers%s. "
+                    "Remedy: chmod 0750 %s",
+                    mode & S_IWOTH ? "everybody" : "its group", mode & 07777,
+                    w->require_private ? "; it is not watched, as a private one is required" : "", w->absolute);
     return !w->require_private;
 }
 
 static void wait_for_registry(struct cr_watcher *w, int err)
 {
     if (err == ENOENT && !w->create)
-        cr_watcher_warn(w, CR_WARN_MISSING, w->absolute, "%s does not exist and is waited for", w->absolute);
+        cr_watcher_warn(w, CR_WARN_MISSING, w->absolute, "the registry does not exist and is waited for: %s",
+                        w->absolute);
     else
         cr_watcher_warn(w, CR_WARN_MISSING, w->absolute,
-                        "%s cannot be made or read: %s; it is tried again every second", w->absolute,
-                        strerrordesc_np(err));
+                        "the registry cannot be made or read (%s), it is tried again every second: %s",
+                        strerrordesc_np(err), w->absolute);
 }
 
 /* An errno, or 0 and the mode of a directory that can be listed. */

@@ -19,8 +19,8 @@ static bool join(struct cr_watcher *w, const char *dir, const char *name, char o
     if (name[0] == '.') return false;
     const char *slash = dir[strlen(dir) - 1] == '/' ? "" : "/";
     if (snprintf(out, CR_MAX_PATH + 1, "%s%s%s", dir, slash, name) <= CR_MAX_PATH) return true;
-    cr_watcher_warn(w, CR_WARN_NAME, dir, "%s: a name that makes the path longer than %d bytes is ignored", dir,
-                    CR_MAX_PATH);
+    cr_watcher_warn(w, CR_WARN_NAME, dir, "a name is ignored as it makes the path longer than %d bytes: in %s",
+                    CR_MAX_PATH, dir);
     return false;
 }
 
@@ -80,12 +80,12 @@ static void report_seen(struct cr_watcher *w, struct cr_watcher_socket *s, const
 static bool welcome(struct cr_watcher *w, const struct cr_watcher_socket *s)
 {
     if (!cr_utf8_valid(s->path, strlen(s->path))) {
-        cr_watcher_warn(w, CR_WARN_NAME, s->path, "%s: a socket whose name is not UTF-8 is ignored", s->dir->path);
+        cr_watcher_warn(w, CR_WARN_NAME, s->path, "a socket is ignored as its name is not UTF-8: in %s", s->dir->path);
         return false;
     }
     if (w->n_known < CR_MAX_SOCKETS) return true;
-    cr_watcher_warn(w, CR_WARN_SOCKETS, s->path, "%s: more than %d sockets in the registry, the rest is ignored",
-                    w->root->path, CR_MAX_SOCKETS);
+    cr_watcher_warn(w, CR_WARN_SOCKETS, s->path, "more than %d sockets in the registry, the rest is ignored: %s",
+                    CR_MAX_SOCKETS, w->root->path);
     return false;
 }
 
@@ -236,8 +236,9 @@ void cr_watcher_hint_dir(struct cr_watcher *w, const struct cr_watcher_dir *pare
         return;
     }
     if (parent->depth == CR_MAX_DEPTH) {
-        cr_watcher_warn(w, CR_WARN_DEPTH, path, "%s: deeper than %d levels below the registry, ignored", path,
-                        CR_MAX_DEPTH);
+        cr_watcher_warn(w, CR_WARN_DEPTH, path,
+                        "a directory is ignored as it is deeper than %d levels below the registry: %s", CR_MAX_DEPTH,
+                        path);
         return;
     }
     if (w->dirs.n == CR_MAX_DIRECTORIES) {
@@ -336,8 +337,9 @@ static void list_dir(struct cr_watcher *w, struct cr_watcher_dir *dir, int fd)
 static void cannot_open(struct cr_watcher *w, struct cr_watcher_dir *dir, int err)
 {
     if (!absent(err))
-        cr_watcher_warn(w, CR_WARN_UNREADABLE, dir->path, "%s: cannot be read: %s; what is new in it stays unseen",
-                        dir->path, strerrordesc_np(err));
+        cr_watcher_warn(w, CR_WARN_UNREADABLE, dir->path,
+                        "a directory cannot be read (%s), what is new in it stays unseen: %s", strerrordesc_np(err),
+                        dir->path);
     else if (dir == w->root)
         w->scan_due = true;
     else

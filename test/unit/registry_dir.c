@@ -126,17 +126,22 @@ const char *full_path(struct registry_dir *r, const char *name)
     return path;
 }
 
-/* Bound through the directory's descriptor, so that the path may be longer than sockaddr_un allows. */
+/* The parent's descriptor, so that a path may be longer than the system allows; *out_name is its last part. */
+static int open_parent(const char *path, const char **out_name)
+{
+    char parent[8192];
+    *out_name = strrchr(path, '/') + 1;
+    snprintf(parent, sizeof parent, "%.*s", (int)(*out_name - path), path);
+    int fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    return fd;
+}
+
 void make_socket(struct registry_dir *r, const char *name)
 {
-    char path[8192];
-    snprintf(path, sizeof path, "%s", full_path(r, name));
-    char *slash = strrchr(path, '/');
-    *slash = '\0';
-    int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    assert_true(dir >= 0);
+    int dir = open_parent(full_path(r, name), &name);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    int n = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", dir, slash + 1);
+    int n = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s", dir, name);
     assert_true(n < (int)sizeof address.sun_path);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (const struct sockaddr *)&address, sizeof address), 0);
@@ -163,7 +168,12 @@ void move(struct registry_dir *r, const char *from, const char *to)
     assert_int_equal(rename(full_path(r, from), full_path(r, to)), 0);
 }
 
-void remove_file(struct registry_dir *r, const char *name) { assert_int_equal(unlink(full_path(r, name)), 0); }
+void remove_file(struct registry_dir *r, const char *name)
+{
+    int dir = open_parent(full_path(r, name), &name);
+    assert_int_equal(unlinkat(dir, name, 0), 0);
+    close(dir);
+}
 
 void remove_dir(struct registry_dir *r, const char *name) { assert_int_equal(rmdir(full_path(r, name)), 0); }
 
