@@ -4,7 +4,8 @@
  *
  * The effect contract
  * - CONNECT, RPC and API each carry an id that is never used again and each ends in exactly one input with that id
- *   (CONNECTED, RPC_DONE, API_DONE), also when cancelled. An API request with `watch` has WATCH_LINE inputs before its end.
+ *   (CONNECTED, RPC_DONE, API_DONE), also when cancelled. An API request with `watch` has WATCH_LINE inputs before its
+ * end.
  * - CLOSE, CANCEL_RPC, CANCEL_API start nothing and have no answer of their own. A connection is closed by CLOSE alone;
  *   a CLOSE while an RPC runs on it cancels that RPC first (its RPC_DONE still comes).
  * - The core drops answers whose id it no longer waits for, so late ones are harmless.
@@ -36,7 +37,7 @@ struct cr_core_config {
     bool local_only;            /* no API: publication is skipped and drivers are registered on this node only */
     bool fallback_to_node_flow; /* registration-dropped=node-flow */
     bool create_at_start;
-    bool watches_registry;      /* first door in use: lookups say "not ready" until the initial scan was tried */
+    bool watches_registry;             /* first door in use: lookups say "not ready" until the initial scan was tried */
     int32_t node_info_from_controller; /* the capability's number */
     const char *const *migrated_plugins;
     size_t n_migrated_plugins;
@@ -44,7 +45,7 @@ struct cr_core_config {
     size_t n_plugin_types;
     int64_t verify_interval_ms, gather_window_ms, connect_timeout_ms, getinfo_timeout_ms, node_rpc_timeout_ms,
         publish_timeout_ms, notify_timeout_ms, request_timeout_ms, handler_timeout_ms;
-    uint64_t seed;              /* jitter */
+    uint64_t seed; /* jitter */
     enum csireg_log_level log_level;
 };
 
@@ -52,19 +53,19 @@ struct cr_core_config {
 
 enum cr_input_kind {
     CR_IN_TICK = 1,
-    CR_IN_SOCKET_SEEN,       /* path, identity, from_host: the file is there (again); idempotent */
-    CR_IN_SOCKET_GONE,       /* path */
-    CR_IN_SCAN_DONE,         /* the initial scan of the registry is over */
-    CR_IN_CONNECTED,         /* id, error_number, identity */
-    CR_IN_RPC_DONE,          /* id, rpc */
-    CR_IN_API_DONE,          /* id, api */
-    CR_IN_WATCH_LINE,        /* id, text */
-    CR_IN_DRIVER_REGISTER,   /* name, endpoint, versions (checked for bounds and UTF-8 by the facade, not for grammar) */
+    CR_IN_SOCKET_SEEN,     /* path, identity, from_host: the file is there (again); idempotent */
+    CR_IN_SOCKET_GONE,     /* path */
+    CR_IN_SCAN_DONE,       /* the initial scan of the registry is over */
+    CR_IN_CONNECTED,       /* id, error_number, identity */
+    CR_IN_RPC_DONE,        /* id, rpc */
+    CR_IN_API_DONE,        /* id, api */
+    CR_IN_WATCH_LINE,      /* id, text */
+    CR_IN_DRIVER_REGISTER, /* name, endpoint, versions (checked for bounds and UTF-8 by the facade, not for grammar) */
     CR_IN_DRIVER_DEREGISTER, /* name, endpoint */
     CR_IN_RETRY,             /* name: driver, socket path, or NULL for all */
     CR_IN_PLUGIN_RESULT,     /* token, ok, text */
     CR_IN_CREDENTIALS_CHANGED,
-    CR_IN_STOP,              /* cancels everything; the core emits STOPPED once nothing is out */
+    CR_IN_STOP, /* cancels everything; the core emits STOPPED once nothing is out */
 };
 
 struct cr_input {
@@ -85,15 +86,17 @@ struct cr_input {
 /* ---- effects ---- */
 
 enum cr_effect_kind {
-    CR_EFF_CONNECT = 1, /* id, path: non-blocking connect to a Unix stream socket; later effects name the connection by this id */
-    CR_EFF_CLOSE,       /* conn */
-    CR_EFF_RPC,         /* id, conn, method, timeout_ms, flag (NodeGetInfo: controller_get_node_info; Notify: registered), text (Notify: error) */
-    CR_EFF_CANCEL_RPC,  /* id */
-    CR_EFF_API,         /* id, request */
-    CR_EFF_CANCEL_API,  /* id */
-    CR_EFF_EVENT,       /* event: taken by the engine */
-    CR_EFF_LOG,         /* level, module, driver, path, text */
-    CR_EFF_STOPPED,     /* after STOP: nothing is out any more */
+    CR_EFF_CONNECT =
+        1, /* id, path: non-blocking connect to a Unix stream socket; later effects name the connection by this id */
+    CR_EFF_CLOSE, /* conn */
+    CR_EFF_RPC, /* id, conn, method, timeout_ms, flag (NodeGetInfo: controller_get_node_info; Notify: registered), text
+                   (Notify: error) */
+    CR_EFF_CANCEL_RPC, /* id */
+    CR_EFF_API,        /* id, request */
+    CR_EFF_CANCEL_API, /* id */
+    CR_EFF_EVENT,      /* event: taken by the engine */
+    CR_EFF_LOG,        /* level, module, driver, path, text */
+    CR_EFF_STOPPED,    /* after STOP: nothing is out any more */
 };
 
 struct cr_effect {
@@ -136,8 +139,8 @@ bool cr_core_initial_done(const struct cr_core *core);
 /* The registered drivers: a NULL-terminated array, caller frees with cr_driver_array_free. NULL: no memory. */
 struct csireg_driver **cr_core_drivers(const struct cr_core *core);
 void cr_driver_array_free(struct csireg_driver **drivers);
-/* "gates", "capabilities", "sockets", "drivers", "unclaimed" and the core's part of "api" (state, since, lastError) of the
- * status document; a new reference, parts of it shared and never changed afterwards. NULL: no memory. */
+/* "gates", "capabilities", "sockets", "drivers", "unclaimed" and the core's part of "api" (state, since, lastError) of
+ * the status document; a new reference, parts of it shared and never changed afterwards. NULL: no memory. */
 json_t *cr_core_status(struct cr_core *core);
 
 #endif

@@ -17,6 +17,7 @@ struct csireg_event {
     struct csireg_error *error;
 };
 
-struct csireg_event *cr_event_new(enum csireg_event_kind kind, const char *driver, const char *path); /* NULL: no memory */
+struct csireg_event *cr_event_new(enum csireg_event_kind kind, const char *driver,
+                                  const char *path); /* NULL: no memory */
 
 #endif

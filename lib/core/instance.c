@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of an instance: attempts begin, end, are repeated; the instance vanishes. */
+#include <string.h>
+
+#include "base/bounds.h"
+#include "base/mem.h"
+#include "base/utf8.h"
+#include "core/internal.h"
+
+const char *cr_instance_name(const struct cr_instance *i) { return i->plugin.name ? i->plugin.name : ""; }
+
+static void changed(struct cr_instance *i)
+{
+    json_decref(i->status);
+    i->status = NULL;
+    if (i->driver) cr_driver_changed(i->driver);
+    i->core->generation++;
+}
+
+void cr_instance_set_state(struct cr_instance *i, enum cr_state state)
+{
+    bool legal = cr_state_may_follow(i->state, state);
+    cr_emit_log(i->core, legal ? CSIREG_LOG_DEBUG : CSIREG_LOG_ERROR, "registration", i, "%s -> %s%s",
+                cr_state_name(i->state), cr_state_name(state), legal ? "" : " (not in the table: a fault of csireg)");
+    i->state = state;
+    i->since_wall_ms = i->core->now.wall_ms;
+    i->timer_ms = CR_NEVER;
+    i->next_try_wall_ms = 0;
+    changed(i);
+}
+
+bool cr_instance_gathering(const struct cr_instance *i)
+{
+    return i->state >= CR_STATE_CONNECTING && i->state <= CR_STATE_NODE_INFO && i->state != CR_STATE_HANDLER;
+}
+
+void cr_instance_close(struct cr_instance *i)
+{
+    i->waiting = 0;
+    cr_emit_close(i->core, &i->service);
+    cr_emit_close(i->core, &i->conn);
+}
+
+/* ---- attempts ---- */
+
+void cr_instance_start(struct cr_instance *i)
+{
+    cr_instance_close(i);
+    if (i->state == CR_STATE_PUBLISHING && i->driver && !i->driver->registered) cr_publisher_leave(i->driver);
+    if (i->token) cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i);
+    i->token = 0;
+    cr_instance_set_state(i, CR_STATE_NEW);
+    i->attempts++;
+    i->attempt_ms = i->core->now.mono_ms;
+    i->attempt_seq = ++i->core->seq;
+    i->waits_for_name = false;
+    i->forced_node_flow = false;
+    cr_handshake_begin(i);
+}
+
+void cr_instance_retry(struct cr_instance *i)
+{
+    cr_backoff_reset(&i->backoff);
+    if (i->state == CR_STATE_BACKOFF || i->state == CR_STATE_UNCONFIRMED) cr_instance_start(i);
+}
+
+void cr_instance_name_free(struct cr_core *core, const char *name)
+{
+    CR_LIST_FOREACH_SAFE(l, &core->instances)
+    {
+        struct cr_instance *i = cr_instance_of(l);
+        if (i->waits_for_name && strcmp(cr_instance_name(i), name) == 0) cr_instance_retry(i);
+    }
+}
+
+/* ---- how an attempt ends ---- */
+
+static bool same_error(const struct csireg_error *a, const struct csireg_error *b)
+{
+    return a && b && a->code == b->code && a->number == b->number &&
+           strcmp(csireg_error_message(a), csireg_error_message(b)) == 0;
+}
+
+/* Keeps the error for status; tells host and log when it is another one than the last time. */
+static void record(struct cr_instance *i, const char *step, struct csireg_error *err)
+{
+    cr_error_set_step(err, step);
+    cr_error_set_driver(err, cr_instance_name(i));
+    bool news = !same_error(i->error, err);
+    csireg_error_free(i->error);
+    i->error = err;
+    i->error_wall_ms = i->core->now.wall_ms;
+    if (!news) return;
+    cr_emit_event(i->core, CSIREG_EVENT_FAILED, i, NULL, err);
+    cr_emit_log(i->core, CSIREG_LOG_WARNING, "registration", i, "%s failed (%s): %s", step,
+                err->retryable ? "transient" : "persistent", csireg_error_message(err));
+}
+
+void cr_instance_withdraw(struct cr_instance *i, const struct csireg_error *why)
+{
+    if (!i->driver) return;
+    if (i->driver->registered)
+        cr_driver_unregister(i->driver, why);
+    else
+        cr_publisher_remove(i->core, i->driver);
+}
+
+/* The name that the instance had before it reported another one. */
+static void give_up_previous(struct cr_instance *i)
+{
+    struct cr_driver *old = i->previous;
+    if (!old) return;
+    i->previous = NULL;
+    cr_driver_unregister(old, i->error);
+    cr_driver_release(old);
+}
+
+static void restore_previous(struct cr_instance *i)
+{
+    if (!i->previous) return;
+    if (i->driver) cr_driver_release(i->driver);
+    i->driver = i->previous;
+    i->previous = NULL;
+}
+
+/* A failed first attempt after a recreation ends what its predecessor had registered. */
+static void end_of_recreation(struct cr_instance *i)
+{
+    if (i->recreated) {
+        i->recreated = false;
+        give_up_previous(i);
+        if (i->driver && i->driver->registered) cr_driver_unregister(i->driver, i->error);
+    }
+    restore_previous(i);
+}
+
+static void wait_for_next_try(struct cr_instance *i)
+{
+    bool transient = !i->error || i->error->retryable;
+    int64_t delay = transient ? cr_backoff_next(&i->backoff, CR_BACKOFF_FIRST_MS, CR_BACKOFF_CAP_MS, &i->core->rng)
+                              : CR_BACKOFF_CAP_MS + (int64_t)cr_rng_below(&i->core->rng, CR_BACKOFF_CAP_MS / 10);
+    i->timer_ms = i->core->now.mono_ms + delay;
+    i->next_try_wall_ms = i->core->now.wall_ms + delay;
+}
+
+static void tried(struct cr_instance *i)
+{
+    i->initial = false;
+    i->core->generation++;
+}
+
+void cr_instance_settle(struct cr_instance *i)
+{
+    cr_instance_close(i);
+    end_of_recreation(i);
+    bool keeps = i->plugin_accepted || (i->driver && i->driver->registered);
+    cr_instance_set_state(i, keeps ? CR_STATE_UNCONFIRMED : CR_STATE_BACKOFF);
+    wait_for_next_try(i);
+    tried(i);
+    if (keeps || !i->driver) return;
+    struct cr_driver *d = i->driver;
+    CR_AUTO_CHARP name = cr_strdup(d->name);
+    cr_driver_release(d);
+    if (name) cr_instance_name_free(i->core, name);
+}
+
+void cr_instance_failed(struct cr_instance *i, const char *step, struct csireg_error *err)
+{
+    record(i, step, err);
+    cr_instance_settle(i);
+}
+
+void cr_instance_rejected(struct cr_instance *i, const char *step, struct csireg_error *err)
+{
+    char text[CR_MAX_NOTIFY_ERROR + 1];
+    record(i, step, err);
+    cr_emit_close(i->core, &i->service);
+    if (i->conn) {
+        const char *message = csireg_error_message(err);
+        size_t len = strlen(message);
+        if (len > CR_MAX_NOTIFY_ERROR) len = cr_utf8_cut(message, CR_MAX_NOTIFY_ERROR);
+        memcpy(text, message, len);
+        text[len] = '\0';
+        i->waiting = cr_emit_rpc(i->core, i->conn, CR_RPC_NOTIFY, i->core->config.notify_timeout_ms, false, text);
+        if (i->waiting) {
+            cr_instance_set_state(i, CR_STATE_REJECTING);
+            return;
+        }
+    }
+    cr_instance_settle(i);
+}
+
+void cr_instance_unconfirmed(struct cr_instance *i, struct csireg_error *err)
+{
+    i->recreated = false;
+    give_up_previous(i);
+    record(i, "NotifyRegistrationStatus", err);
+    cr_instance_settle(i);
+}
+
+void cr_instance_succeeded(struct cr_instance *i)
+{
+    cr_instance_close(i);
+    i->recreated = false;
+    give_up_previous(i);
+    csireg_error_free(i->error);
+    i->error = NULL;
+    cr_backoff_reset(&i->backoff);
+    cr_instance_set_state(i, CR_STATE_REGISTERED);
+    tried(i);
+}
+
+/* ---- the end ---- */
+
+static void let_go(struct cr_instance *i, struct cr_driver *d)
+{
+    if (!d) return;
+    if (d->registered)
+        cr_driver_unregister(d, NULL);
+    else if (cr_plan_is_install(d) || d->touched)
+        cr_publisher_remove(i->core, d);
+    CR_AUTO_CHARP name = cr_strdup(d->name);
+    cr_driver_release(d);
+    if (name) cr_instance_name_free(i->core, name);
+}
+
+/* A failed attempt may have left a write of unknown outcome under a name that nobody owns now. */
+static void remove_remains(struct cr_instance *i)
+{
+    struct cr_driver *d = cr_driver_find(i->core, cr_instance_name(i));
+    if (d && !d->owner && d->touched) cr_publisher_remove(i->core, d);
+}
+
+void cr_instance_vanish(struct cr_instance *i)
+{
+    cr_instance_close(i);
+    cr_emit_log(i->core, CSIREG_LOG_INFO, "registration", i, "gone");
+    if (i->token || i->plugin_accepted) cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i);
+    i->core->generation++;
+    i->waits_for_name = false;
+    let_go(i, i->previous);
+    if (i->driver)
+        let_go(i, i->driver);
+    else
+        remove_remains(i);
+    cr_instance_free(i);
+}
+
+void cr_instance_free(struct cr_instance *i)
+{
+    cr_list_remove(&i->node);
+    i->core->n_instances--;
+    cr_free(i->path);
+    cr_free(i->version);
+    cr_free(i->endpoint);
+    cr_plugin_info_fini(&i->plugin);
+    cr_node_info_fini(&i->info);
+    csireg_error_free(i->error);
+    json_decref(i->status);
+    cr_free(i);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the files of the core share: its objects and who calls whom.
+ *
+ *   core.c          inputs to the right object, effects out, deadlines
+ *   instance.c      one registration socket (or one driver that the host handed over): its life
+ *   handshake.c     the steps of an attempt, from connect to notification
+ *   driver.c        who owns a name; registered, being removed
+ *   publisher.c     the one writer: when to read, write, wait, give up
+ *   plan.c          what to write next: desired state against the objects as last received
+ *   csidrivers.c    CSIDriver objects from one list and watch
+ *   status.c        what people and lookups see
+ *
+ * Object links: core owns instances and drivers; a driver points to the instance that owns the name (owner) and the
+ * instance back to it (driver). Both pointers are set and cleared together by cr_driver_claim / cr_driver_release.
+ */
+#ifndef CR_CORE_INTERNAL_H
+#define CR_CORE_INTERNAL_H
+
+#include "base/rng.h"
+#include "core/backoff.h"
+#include "core/core.h"
+#include "core/node.h"
+#include "core/states.h"
+
+struct cr_instance;
+struct cr_driver;
+
+/* ---- desired state of one name ---- */
+
+enum cr_want {
+    CR_WANT_LEAVE = 0, /* nothing is decided: neither written nor removed */
+    CR_WANT_REMOVE,    /* no entry in either list, no annotation key */
+    CR_WANT_NODE_FLOW,
+    CR_WANT_CONTROLLER_FLOW,
+};
+
+struct cr_desired {
+    enum cr_want want;
+    char *node_id;
+    struct cr_pair *labels; /* node flow: the topology as reported, sorted by key */
+    const char **keys;      /* the keys of labels */
+    size_t n_labels;
+    bool has_count;
+    int32_t count;
+};
+
+void cr_desired_fini(struct cr_desired *d);
+
+/* ---- a driver name ---- */
+
+struct cr_driver {
+    struct cr_list node;
+    char *name;
+    struct cr_instance *owner; /* NULL: nobody has the name; what is left is to be removed */
+
+    bool registered;           /* lookups find it */
+    struct csireg_driver view; /* valid while registered; strings owned */
+    int64_t since_wall_ms, published_wall_ms;
+    bool completed; /* controller flow: D with our node id was seen */
+
+    struct cr_desired desired;
+    bool pending;    /* desired is not yet confirmed by the API server */
+    bool sent;       /* the write in flight carries a change of this name */
+    bool expected;   /* and its answer must show what is desired */
+    unsigned writes; /* that carried the name since pending: a server that keeps nothing is not written to for ever */
+    bool touched;    /* a write of ours may have left something under this name */
+    bool isolated;   /* a write with several names was refused: this one is tried alone */
+    int64_t due_ms;  /* pending since; moved on while the API is not usable */
+    int64_t not_before_ms;      /* a refused removal waits until then */
+    uint64_t fresh_after;       /* a refusal may only rest on reads newer than this (core sequence) */
+    unsigned tries;             /* failed requests since pending */
+    char *warning;              /* for people; NULL when there is none */
+    struct csireg_error *error; /* of the last failed removal or repair */
+
+    json_t *status; /* cached part of the status document; NULL when stale */
+};
+
+struct cr_driver *cr_driver_find(struct cr_core *core, const char *name);
+/* Makes inst the owner of name (creating the record); NULL: no memory. The name must be free or inst's already. */
+struct cr_driver *cr_driver_claim(struct cr_core *core, const char *name, struct cr_instance *inst);
+void cr_driver_release(struct cr_driver *d); /* the owner lets go; a record with nothing left to do goes away */
+int cr_driver_set_registered(struct cr_driver *d, const struct csireg_driver *view); /* 0 or NOMEM; emits events */
+/* Lookups stop finding it, the host is told, everything published under the name is to be removed. */
+void cr_driver_unregister(struct cr_driver *d, const struct csireg_error *why);
+void cr_driver_changed(struct cr_driver *d); /* status is stale */
+void cr_driver_free(struct cr_driver *d);
+
+/* ---- an instance ---- */
+
+struct cr_instance {
+    struct cr_list node;
+    struct cr_core *core;
+    char *path; /* registration socket; NULL: the host did the handshake */
+    struct cr_identity identity;
+    bool from_host;
+    bool initial;   /* found by the initial scan and not tried yet */
+    bool recreated; /* the socket was made anew; the first failure unregisters what its predecessor registered */
+
+    enum cr_state state;
+    int64_t since_wall_ms;
+    unsigned attempts;
+    int64_t attempt_ms;   /* start of the running attempt */
+    uint64_t attempt_seq; /* core sequence at that moment */
+    int64_t timer_ms;     /* what it means depends on the state; CR_NEVER: none */
+    int64_t next_try_wall_ms;
+    int64_t step_deadline_ms;
+    struct cr_backoff backoff, connect_backoff;
+
+    uint64_t waiting;       /* id of the effect whose answer this state waits for; 0: none */
+    uint64_t conn, service; /* open connections; 0: none */
+
+    struct cr_plugin_info plugin; /* of the last GetInfo answer; third door: as handed over */
+    char *version, *endpoint;     /* chosen; checked */
+    enum csireg_flow flow;
+    bool forced_node_flow; /* the API server drops registrations and the host asked for the node flow then */
+    struct cr_node_info info;
+    uint64_t token;       /* PLUGIN request; 0: none */
+    bool plugin_accepted; /* a foreign plugin that the host took */
+
+    struct cr_driver *driver; /* the name this instance owns; NULL: none */
+    struct cr_driver
+        *previous; /* the name it was registered under before it changed it; goes or returns with the attempt's end */
+    bool waits_for_name;        /* refused because another instance has the name */
+    struct csireg_error *error; /* of the last failed attempt; NULL after success */
+    int64_t error_wall_ms;
+
+    json_t *status;
+};
+
+const char *cr_instance_name(const struct cr_instance *i); /* driver or plugin name, "" while unknown */
+void cr_instance_set_state(struct cr_instance *i, enum cr_state state);
+void cr_instance_start(struct cr_instance *i);  /* a new attempt, from whatever state */
+void cr_instance_retry(struct cr_instance *i);  /* forgets the backoff; starts at once when it was waiting */
+void cr_instance_vanish(struct cr_instance *i); /* the socket went or the host took the driver back; frees i */
+void cr_instance_free(struct cr_instance *i);
+void cr_instance_close(struct cr_instance *i);                      /* drops what is awaited, closes both connections */
+bool cr_instance_gathering(const struct cr_instance *i);            /* between connect and the end of its node RPCs */
+void cr_instance_name_free(struct cr_core *core, const char *name); /* who was refused it tries again */
+
+/* the ends of an attempt; each takes err */
+void cr_instance_failed(struct cr_instance *i, const char *step,
+                        struct csireg_error *err); /* no GetInfo answer: no notification */
+void cr_instance_rejected(struct cr_instance *i, const char *step, struct csireg_error *err); /* notifies false */
+void cr_instance_unconfirmed(struct cr_instance *i,
+                             struct csireg_error *err); /* registered, but the plugin was not told */
+void cr_instance_succeeded(struct cr_instance *i);
+void cr_instance_settle(struct cr_instance *i); /* to BACKOFF or UNCONFIRMED, with the timer for the next attempt */
+void cr_instance_withdraw(struct cr_instance *i,
+                          const struct csireg_error *why); /* what is published under its name goes */
+
+/* handshake.c */
+void cr_handshake_begin(struct cr_instance *i);
+void cr_handshake_connected(struct cr_instance *i, const struct cr_input *in);
+void cr_handshake_rpc_done(struct cr_instance *i, struct cr_rpc_result *r);
+void cr_handshake_timer(struct cr_instance *i);
+void cr_handshake_plugin_result(struct cr_instance *i, bool ok, const char *text);
+void cr_handshake_csidriver(struct cr_instance *i); /* the CSIDriver cache may have the answer now */
+void cr_handshake_published(struct cr_instance *i, struct csireg_error *err,
+                            bool dropped); /* err NULL: confirmed; taken */
+
+/* ---- the publisher ---- */
+
+enum cr_op {
+    CR_OP_NONE = 0,
+    CR_OP_GET_NODE,
+    CR_OP_GET_CSINODE,
+    CR_OP_PATCH_NODE,
+    CR_OP_PUT_CSINODE,
+    CR_OP_POST_CSINODE,
+    CR_OP_DELETE_CSINODE,
+};
+
+struct cr_slot { /* one object at the API server: at most one request on it is out */
+    uint64_t call;
+    enum cr_op op;
+    bool known; /* what the members below say is the last answer */
+    bool absent;
+    uint64_t read_seq; /* core sequence when the last read was sent */
+    int64_t read_ms;   /* when the last answer came */
+};
+
+struct cr_publisher {
+    struct cr_slot node_slot, csinode_slot;
+    struct cr_node node; /* valid when known and not absent */
+    json_t *csinode;     /* valid when known and not absent */
+
+    bool prefetch;    /* a driver is on its way: have the objects ready */
+    bool create;      /* the object is to be made even without a driver */
+    bool verify;      /* compare and repair everything of ours */
+    bool repair;      /* an object was read anew: confirmed entries are compared too */
+    unsigned repairs; /* writes of this round that carried confirmed entries only */
+    int64_t verify_ms;
+    int64_t first_due_ms, last_event_ms; /* gathering */
+    int64_t timer_ms;
+
+    int64_t retry_ms; /* nothing is sent before this; 0: free */
+    struct cr_backoff conflicts, outage;
+    bool unusable;
+    const char *state; /* status: "ok", "waiting", "refused", "local-only" */
+    int64_t state_wall_ms, error_wall_ms;
+    struct csireg_error *error;
+};
+
+void cr_publisher_init(struct cr_core *core);
+void cr_publisher_fini(struct cr_core *core);
+void cr_publisher_prefetch(struct cr_core *core);
+/* Takes desired. fresh_after: see cr_driver. The end comes through cr_handshake_published when the driver has an owner.
+ */
+void cr_publisher_want(struct cr_core *core, struct cr_driver *d, struct cr_desired *desired, uint64_t fresh_after);
+void cr_publisher_remove(struct cr_core *core, struct cr_driver *d);
+void cr_publisher_leave(struct cr_driver *d); /* stops working on the name */
+void cr_publisher_step(struct cr_core *core); /* sends what can be sent now */
+void cr_publisher_timer(struct cr_core *core);
+void cr_publisher_answer(struct cr_core *core, uint64_t id, struct cr_api_answer *answer);
+void cr_publisher_retry_now(struct cr_core *core);
+void cr_publisher_event(struct cr_core *core); /* a socket came or went: removals gather a little longer */
+int64_t cr_publisher_deadline(const struct cr_core *core);
+
+/* plan.c: the next write, computed from the desired state and the objects as known. */
+struct cr_plan {
+    enum cr_op op; /* a write; GET_NODE: the Node must be read again first; NONE: all that is considered holds */
+    char *body;    /* of the write */
+    struct cr_driver *culprit;  /* op NONE and error set: this name alone cannot be published */
+    struct csireg_error *error; /* without a culprit: no memory */
+};
+/* Both objects are known. Marks the drivers that the write carries as `sent`, and as `expected` where its answer must
+ * show what they desire. */
+void cr_plan_next(struct cr_core *core, struct cr_plan *out);
+/* The names that count in this round: pending ones, confirmed ones when repairing, one alone when isolated. */
+bool cr_plan_considers(const struct cr_core *core, const struct cr_driver *d);
+bool cr_plan_is_install(const struct cr_driver *d);
+/* The cached CSINode holds what the driver wants. */
+bool cr_plan_csinode_satisfied(const struct cr_core *core, const struct cr_driver *d);
+
+/* ---- CSIDriver objects ---- */
+
+enum cr_attach { CR_ATTACH_UNKNOWN, CR_ATTACH_REQUIRED, CR_ATTACH_NOT_REQUIRED, CR_ATTACH_FAILED };
+
+struct cr_csidrivers {
+    bool open, synced;
+    struct cr_list items;
+    size_t n_items;
+    char *resource_version; /* where the next watch starts */
+    uint64_t call;
+    bool watching;
+    int64_t watch_started_ms;
+    int64_t retry_ms; /* CR_NEVER: none */
+    struct cr_backoff backoff;
+    struct csireg_error *error; /* of the last list, NULL when it worked */
+};
+
+void cr_csidrivers_init(struct cr_core *core);
+void cr_csidrivers_fini(struct cr_core *core);
+void cr_csidrivers_open(struct cr_core *core); /* idempotent */
+enum cr_attach cr_csidrivers_attach(const struct cr_core *core, const char *name);
+void cr_csidrivers_line(struct cr_core *core, const char *line);
+void cr_csidrivers_answer(struct cr_core *core, struct cr_api_answer *answer);
+void cr_csidrivers_timer(struct cr_core *core);
+void cr_csidrivers_retry_now(struct cr_core *core);
+
+/* ---- the core ---- */
+
+struct cr_core {
+    struct cr_core_config config; /* strings owned */
+    char *node_name;
+    char **migrated, **types;
+    struct cr_time now;
+    struct cr_rng rng;
+    uint64_t next_id, seq, generation, event_generation, next_token;
+    struct cr_list effects, reserve;
+    struct cr_list instances, drivers;
+    size_t n_instances;
+    unsigned out; /* effects started and not yet ended */
+    bool scan_done, stopping, stopped;
+    struct cr_publisher publisher;
+    struct cr_csidrivers csidrivers;
+};
+
+static inline struct cr_instance *cr_instance_of(struct cr_list *l)
+{
+    return CR_CONTAINER(l, struct cr_instance, node);
+}
+static inline struct cr_driver *cr_driver_of(struct cr_list *l) { return CR_CONTAINER(l, struct cr_driver, node); }
+
+/* effects.c. Those that start something give its id, or 0 when memory is short (nothing was started then). */
+uint64_t cr_emit_connect(struct cr_core *core, const char *path);
+void cr_emit_close(struct cr_core *core, uint64_t *conn); /* 0: nothing; sets it to 0 */
+uint64_t cr_emit_rpc(struct cr_core *core, uint64_t conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
+                     const char *text);
+uint64_t cr_emit_api(struct cr_core *core, struct cr_api_request *request); /* takes the members */
+void cr_emit_cancel_api(struct cr_core *core, uint64_t id);
+void cr_emit_event(struct cr_core *core, enum csireg_event_kind kind, const struct cr_instance *inst,
+                   const struct cr_driver *driver, const struct csireg_error *error);
+void cr_emit_plugin(struct cr_core *core, enum csireg_event_kind kind, const struct cr_instance *inst);
+void cr_emit_log(struct cr_core *core, enum csireg_log_level level, const char *module, const struct cr_instance *inst,
+                 const char *fmt, ...) __attribute__((format(printf, 5, 6)));
+void cr_emit_stopped(struct cr_core *core);
+
+int64_t cr_jitter(struct cr_core *core, int64_t ms, unsigned percent); /* ms +- percent */
+
+#endif
