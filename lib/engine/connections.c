@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/connections.h"
+
+#include "base/mem.h"
+
+struct entry {
+    struct cr_list node;
+    uint64_t id;
+    struct cr_conn *conn;
+};
+
+#define ENTRY(l) CR_CONTAINER(l, struct entry, node)
+
+void cr_connections_init(struct cr_connections *c)
+{
+    for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) cr_list_init(&c->buckets[i]);
+}
+
+static struct entry *find(const struct cr_connections *c, uint64_t id)
+{
+    CR_LIST_FOREACH(it, &c->buckets[id % CR_CONNECTION_BUCKETS])
+    if (ENTRY(it)->id == id) return ENTRY(it);
+    return NULL;
+}
+
+static void close_entry(struct entry *e)
+{
+    cr_rpc_close(e->conn);
+    cr_list_remove(&e->node);
+    cr_free(e);
+}
+
+void cr_connections_close_all(struct cr_connections *c)
+{
+    for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) CR_LIST_FOREACH_SAFE(it, &c->buckets[i]) close_entry(ENTRY(it));
+}
+
+bool cr_connections_add(struct cr_connections *c, uint64_t id, struct cr_conn *conn)
+{
+    struct entry *e = CR_NEW(struct entry);
+    if (!e) return false;
+    e->id = id;
+    e->conn = conn;
+    cr_list_append(&c->buckets[id % CR_CONNECTION_BUCKETS], &e->node);
+    return true;
+}
+
+struct cr_conn *cr_connections_get(const struct cr_connections *c, uint64_t id)
+{
+    struct entry *e = find(c, id);
+    return e ? e->conn : NULL;
+}
+
+void cr_connections_close(struct cr_connections *c, uint64_t id)
+{
+    struct entry *e = find(c, id);
+    if (e) close_entry(e);
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine's life and its loop. */
+#include "engine/engine.h"
+
+#include <curl/curl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "base/mem.h"
+#include "engine/document.h"
+#include "engine/state.h"
+
+static _Thread_local const struct cr_engine *self; /* the engine that this thread runs */
+
+/* ---- snapshots and events ---- */
+
+static int64_t now_us(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static uint64_t registry_generation(const struct cr_engine *e)
+{
+    struct cr_watcher_status status = {.generation = 0};
+    if (e->watcher) cr_watcher_status(e->watcher, &status);
+    return status.generation;
+}
+
+static bool snapshot_is_old(const struct cr_engine *e)
+{
+    return e->requested || cr_core_generation(e->core) != e->shown_core || registry_generation(e) != e->shown_registry;
+}
+
+static struct cr_snapshot *take_snapshot(struct cr_engine *e)
+{
+    struct cr_watcher_status registry;
+    if (e->watcher) cr_watcher_status(e->watcher, &registry);
+    struct cr_document d = {.core = cr_core_status(e->core),
+                            .requests = cr_http_request_counts(e->http),
+                            .node_name = e->config.core.node_name,
+                            .access = e->config.access,
+                            .registry = e->watcher ? &registry : NULL};
+    json_t *status = cr_document_build(&d);
+    return cr_snapshot_new(cr_core_drivers(e->core), status, cr_core_initial_done(e->core));
+}
+
+/* False: no memory; the old snapshot stays. */
+static bool show_snapshot(struct cr_engine *e)
+{
+    struct cr_snapshot *s = take_snapshot(e);
+    if (!s) return false;
+    e->shown_core = cr_core_generation(e->core);
+    e->shown_registry = registry_generation(e);
+    e->requested = false;
+    cr_board_publish(&e->board, s);
+    return true;
+}
+
+static void release_events(struct cr_engine *e)
+{
+    for (struct cr_list *n; (n = cr_list_pop(&e->held));)
+        cr_events_push(&e->events, CR_CONTAINER(n, struct csireg_event, node));
+}
+
+/* Events follow the snapshot that agrees with them: a host that reads REGISTERED finds the driver. */
+static void publish(struct cr_engine *e)
+{
+    int64_t begin = now_us();
+    if (snapshot_is_old(e)) {
+        if (begin < e->publish_after_us) return;
+        bool shown = show_snapshot(e);
+        int64_t end = now_us();
+        e->publish_after_us = end + (shown ? 9 * (end - begin) : 100000);
+        if (!shown) return;
+    }
+    release_events(e);
+}
+
+/* ---- the loop ---- */
+
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+static int64_t watcher_deadline(const struct cr_engine *e)
+{
+    return e->watcher ? cr_watcher_deadline(e->watcher) : CR_NEVER;
+}
+
+static int64_t publish_deadline(const struct cr_engine *e)
+{
+    return snapshot_is_old(e) ? e->publish_after_us / 1000 + 1 : CR_NEVER;
+}
+
+static int sleep_ms(const struct cr_engine *e)
+{
+    if (e->stirred) return 0;
+    int64_t next = earlier(cr_core_deadline(e->core), earlier(watcher_deadline(e), publish_deadline(e)));
+    int64_t left = next == CR_NEVER ? -1 : next - cr_clock_now().mono_ms;
+    if (next == CR_NEVER) return -1;
+    return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+/* True: the watcher has something to read. */
+static bool sleep_until_something(struct cr_engine *e)
+{
+    struct curl_waitfd watched = {.fd = e->watcher ? cr_watcher_fd(e->watcher) : -1, .events = CURL_WAIT_POLLIN};
+    cr_http_poll(e->http, &watched, watched.fd >= 0 ? 1 : 0, sleep_ms(e));
+    return watched.revents != 0;
+}
+
+static void run_watcher(struct cr_engine *e, bool readable)
+{
+    struct cr_time now = cr_clock_now();
+    if (e->watcher && (readable || watcher_deadline(e) <= now.mono_ms)) cr_watcher_run(e->watcher, now);
+}
+
+static void run_timers(struct cr_engine *e)
+{
+    if (cr_core_deadline(e->core) <= cr_clock_now().mono_ms) cr_engine_input(e, &(struct cr_input){.kind = CR_IN_TICK});
+}
+
+static void tell_access_warning(struct cr_engine *e)
+{
+    const char *warning = e->config.access ? e->config.access->warning : NULL;
+    if (!warning) return;
+    cr_engine_log(e, CSIREG_LOG_WARNING, "api", NULL, warning);
+    cr_engine_warn(e, NULL, warning);
+}
+
+static void *run(void *arg)
+{
+    struct cr_engine *e = arg;
+    bool readable = true;
+    self = e;
+    tell_access_warning(e);
+    while (e->running) {
+        cr_engine_drain_mailbox(e);
+        run_watcher(e, readable);
+        e->stirred = false;
+        cr_http_perform(e->http);
+        run_timers(e);
+        cr_engine_carry_out(e);
+        publish(e);
+        if (e->running) readable = sleep_until_something(e);
+    }
+    show_snapshot(e);
+    release_events(e);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void on_call_done(void *user, struct cr_rpc_call *call)
+{
+    cr_mailbox_call(&((struct cr_engine *)user)->mailbox, call);
+}
+
+static void ring(void *user) { cr_http_wakeup(((struct cr_engine *)user)->http); }
+
+/* Undoes any prefix of make_edges. Before it, nothing is out; after it, nobody rings. */
+static void free_edges(struct cr_engine *e)
+{
+    cr_connections_close_all(&e->connections);
+    if (e->rpc) cr_rpc_free(e->rpc);
+    cr_watcher_free(e->watcher);
+    if (e->http) cr_http_free(e->http);
+    cr_core_free(e->core);
+    e->rpc = NULL;
+    e->watcher = NULL;
+    e->http = NULL;
+    e->core = NULL;
+}
+
+static int make_watcher(struct cr_engine *e, struct csireg_error **error)
+{
+    struct cr_watcher_handlers handlers = cr_engine_watcher_handlers;
+    handlers.user = e;
+    if (!e->config.registry.path) return CSIREG_OK;
+    return cr_watcher_new(&e->watcher, &e->config.registry, &handlers, error);
+}
+
+static int make_edges(struct cr_engine *e, struct csireg_error **error)
+{
+    struct cr_http_handlers handlers = cr_engine_http_handlers;
+    handlers.user = e;
+    e->core = cr_core_new(&e->config.core, cr_clock_now());
+    int rc = e->core ? CSIREG_OK : cr_error_put(error, cr_error_oom());
+    if (rc == CSIREG_OK) rc = cr_http_new(&e->http, e->config.access, &handlers, error);
+    if (rc == CSIREG_OK) rc = make_watcher(e, error);
+    if (rc == CSIREG_OK) rc = cr_rpc_new(&e->rpc, on_call_done, e, error);
+    if (rc == CSIREG_OK && !show_snapshot(e)) rc = cr_error_put(error, cr_error_oom());
+    return rc;
+}
+
+/* Every thread made here inherits the mask: the host's handlers run on the host's threads only. */
+static int start_with_signals_blocked(struct cr_engine *e, struct csireg_error **error)
+{
+    int rc = make_edges(e, error);
+    if (rc != CSIREG_OK) return rc;
+    e->running = true;
+    int err = pthread_create(&e->thread, NULL, run, e);
+    if (err != 0) return cr_error_put(error, cr_error_os(err, "starting the engine thread"));
+    pthread_setname_np(e->thread, "csireg-engine");
+    e->threaded = true;
+    cr_mailbox_open(&e->mailbox);
+    return CSIREG_OK;
+}
+
+int cr_engine_start(struct cr_engine *e, struct csireg_error **error)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int rc = start_with_signals_blocked(e, error);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != CSIREG_OK) free_edges(e);
+    return rc;
+}
+
+void cr_engine_stop(struct cr_engine *e)
+{
+    if (e->threaded) {
+        cr_mailbox_close(&e->mailbox, e->stop_command);
+        e->stop_command = NULL;
+        pthread_join(e->thread, NULL);
+        e->threaded = false;
+        free_edges(e);
+    }
+    cr_board_end(&e->board);
+    if (e->stopped_event) cr_events_push(&e->events, e->stopped_event);
+    e->stopped_event = NULL;
+}
+
+/* ---- new and free ---- */
+
+/* What has to be made and may fail, in order; what was made is undone by the caller's cr_engine_free. */
+static int make_parts(struct cr_engine *e)
+{
+    int err = cr_mailbox_init(&e->mailbox, ring, e);
+    if (err == 0) e->made++;
+    if (err == 0 && (err = cr_board_init(&e->board)) == 0) e->made++;
+    if (err == 0 && (err = cr_events_init(&e->events)) == 0) e->made++;
+    return err;
+}
+
+int cr_engine_new(struct cr_engine **out, const struct cr_engine_config *config, struct csireg_error **error)
+{
+    struct cr_engine *e = CR_NEW(struct cr_engine);
+    if (!e) return cr_error_put(error, cr_error_oom());
+    json_object_seed(0); /* before there are threads */
+    cr_list_init(&e->held);
+    cr_connections_init(&e->connections);
+    cr_reported_init(&e->reported);
+    e->stop_command = CR_NEW(struct cr_command);
+    e->stopped_event = cr_event_new(CSIREG_EVENT_STOPPED, NULL, NULL);
+    int err = make_parts(e);
+    if (err == 0 && e->stop_command && e->stopped_event) {
+        e->stop_command->kind = CR_IN_STOP;
+        e->config = *config;
+        *out = e;
+        return CSIREG_OK;
+    }
+    cr_engine_free(e);
+    return cr_error_put(error, err ? cr_error_os(err, "making the event descriptor") : cr_error_oom());
+}
+
+void cr_engine_free(struct cr_engine *e)
+{
+    if (!e) return;
+    for (struct cr_list *n; (n = cr_list_pop(&e->held));) csireg_event_free(CR_CONTAINER(n, struct csireg_event, node));
+    cr_reported_fini(&e->reported);
+    if (e->made > 2) cr_events_fini(&e->events);
+    if (e->made > 1) cr_board_fini(&e->board);
+    if (e->made > 0) cr_mailbox_fini(&e->mailbox);
+    cr_command_free(e->stop_command);
+    csireg_event_free(e->stopped_event);
+    cr_access_free(e->config.access);
+    cr_free(e);
+}
+
+/* ---- for the facade ---- */
+
+bool cr_engine_is_self(const struct cr_engine *e) { return self == e; }
+
+int cr_engine_post(struct cr_engine *e, struct cr_command *c)
+{
+    int rc = cr_mailbox_command(&e->mailbox, c);
+    if (rc != CSIREG_OK) cr_command_free(c);
+    return rc;
+}
+
+struct cr_events *cr_engine_events(struct cr_engine *e) { return &e->events; }
+
+struct cr_board *cr_engine_board(struct cr_engine *e) { return &e->board; }
