@@ -141,7 +141,9 @@ enum cr_driver_match cr_csinode_match_driver(const json_t *obj, const struct cr_
 
 const char *cr_csinode_driver_node_id(const json_t *obj, const char *name)
 {
-    return cr_json_str(find(list_of(obj, DRIVERS), name), "nodeID");
+    const json_t *entry = find(list_of(obj, DRIVERS), name);
+    const char *id = cr_json_str(entry, "nodeID");
+    return entry && !id ? "" : id;
 }
 
 static int set_count(json_t *entry, int32_t count)

@@ -49,7 +49,8 @@ const char *cr_csinode_uid(const json_t *obj);              /* borrowed; NULL on
 const char *cr_csinode_resource_version(const json_t *obj); /* likewise */
 enum cr_driver_match cr_csinode_match_driver(const json_t *obj, const struct cr_csinode_driver *want);
 enum cr_registration_match cr_csinode_match_registration(const json_t *obj, const char *name, const char *node_id);
-const char *cr_csinode_driver_node_id(const json_t *obj, const char *name); /* borrowed; NULL if there is no entry */
+const char *cr_csinode_driver_node_id(const json_t *obj,
+                                      const char *name); /* borrowed; NULL: no entry; "": one without an id */
 enum cr_owner cr_csinode_owner(const json_t *obj, const char *node_name, const char *uid);
 json_t *cr_csinode_names(const json_t *obj); /* names in either list, unique, an array of strings; NULL: no memory */
 

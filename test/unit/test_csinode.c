@@ -160,6 +160,9 @@ static void test_match_without_keys_and_count(void **state)
     assert_string_equal(cr_csinode_driver_node_id(obj, "a"), "i");
     assert_null(cr_csinode_driver_node_id(obj, "b"));
     json_decref(obj);
+    obj = parse(ENTRY("\"nodeID\":7"));
+    assert_string_equal(cr_csinode_driver_node_id(obj, "a"), "");
+    json_decref(obj);
 }
 
 static void test_put_refuses_immutable_changes(void **state)
