@@ -110,9 +110,12 @@ struct cr_snapshot *cr_board_get(struct cr_board *b)
     return s;
 }
 
+#define LONGEST_WAIT_MS (366LL * 24 * 3600 * 1000) /* keeps the sum far from overflow */
+
 static struct timespec monotonic_in(int64_t ms)
 {
     struct timespec t = {0};
+    if (ms > LONGEST_WAIT_MS) ms = LONGEST_WAIT_MS;
     clock_gettime(CLOCK_MONOTONIC, &t);
     int64_t ns = t.tv_nsec + ms % 1000 * 1000000;
     t.tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
