@@ -10,6 +10,7 @@
 #include <grpc/support/time.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bounds.h"
@@ -44,8 +45,9 @@ struct call {
 struct cr_conn {
     struct cr_rpc *rpc;
     grpc_channel *channel;
-    int refs;            /* the owner and each call not yet freed */
-    struct call reserve; /* tells of a call for which there was no memory */
+    grpc_resource_quota *quota; /* enforced only as long as somebody holds it: the channel does not */
+    int refs;                   /* the owner and each call not yet freed */
+    struct call reserve;        /* tells of a call for which there was no memory */
 };
 
 /* ---- signals ---- */
@@ -74,11 +76,20 @@ static void set_failure(struct cr_rpc_result *r, int code, const char *text)
     r->text = cr_strdup(text);
 }
 
+/* In place of gRPC's own words for a quota that was used up. */
+static char *too_large(void)
+{
+    char text[64];
+    snprintf(text, sizeof text, "the answer is larger than %d bytes", CR_MAX_RPC_MESSAGE);
+    return cr_strdup(text);
+}
+
 /* The peer's text is for people: bounded, printable, never a reason to fail. */
 static char *peer_text(const grpc_slice *details)
 {
     size_t len = GRPC_SLICE_LENGTH(*details);
     const char *start = (const char *)GRPC_SLICE_START_PTR(*details);
+    if (grpc_slice_str_cmp(*details, "Buffers full") == 0) return too_large();
     if (len > CR_MAX_GRPC_MESSAGE) len = cr_utf8_cut(start, CR_MAX_GRPC_MESSAGE);
     char *text = len ? cr_calloc(len + 1, 1) : NULL;
     if (!text) return NULL;
@@ -200,11 +211,9 @@ static grpc_arg quota_arg(grpc_resource_quota *quota)
 }
 
 /* gRPC owns the descriptor from here. The message bound alone would not bound memory: the quota does. */
-static grpc_channel *open_channel(int fd)
+static grpc_channel *open_channel(int fd, grpc_resource_quota *quota)
 {
     sigset_t old;
-    grpc_resource_quota *quota = grpc_resource_quota_create("csireg");
-    grpc_resource_quota_resize(quota, CR_MAX_RPC_BUFFERS);
     grpc_arg list[] = {
         string_arg(GRPC_ARG_DEFAULT_AUTHORITY, "localhost"),
         string_arg(GRPC_ARG_PRIMARY_USER_AGENT_STRING, "csireg/" CSIREG_VERSION),
@@ -220,7 +229,6 @@ static grpc_channel *open_channel(int fd)
     grpc_channel *channel = grpc_channel_create_from_fd("localhost", fd, none, &args);
     restore_signals(&old);
     grpc_channel_credentials_release(none);
-    grpc_resource_quota_unref(quota);
     return channel;
 }
 
@@ -236,7 +244,9 @@ int cr_rpc_connect(struct cr_rpc *rpc, const char *path, struct cr_conn **out, s
     }
     conn->rpc = rpc;
     conn->refs = 1;
-    conn->channel = open_channel(fd);
+    conn->quota = grpc_resource_quota_create("csireg");
+    grpc_resource_quota_resize(conn->quota, CR_MAX_RPC_BUFFERS);
+    conn->channel = open_channel(fd, conn->quota);
     *out = conn;
     return 0;
 }
@@ -245,6 +255,7 @@ static void unref(struct cr_conn *conn)
 {
     if (--conn->refs > 0) return;
     grpc_channel_destroy(conn->channel);
+    grpc_resource_quota_unref(conn->quota);
     cr_free(conn);
 }
 
