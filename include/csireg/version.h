@@ -1,4 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Version of the library, and the mark of every symbol that it exports.
+ *
+ * Until 1.0 a minor release may break the API; the shared library's SONAME carries the number that changes then. Enum
+ * values are never renumbered, records are opaque or start with their size, symbols are only added.
+ */
 #ifndef CSIREG_VERSION_H
 #define CSIREG_VERSION_H
 
@@ -6,10 +12,11 @@
 #define CSIREG_API __attribute__((visibility("default")))
 #endif
 
+/* Of these headers; csireg_version tells that of the library that runs. */
 #define CSIREG_VERSION_MAJOR 0
 #define CSIREG_VERSION_MINOR 1
 #define CSIREG_VERSION_PATCH 0
-#define CSIREG_VERSION "0.1.0"
+#define CSIREG_VERSION       "0.1.0"
 
 #ifdef __cplusplus
 extern "C" {
