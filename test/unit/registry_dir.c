@@ -64,7 +64,10 @@ int registry_setup(void **state)
     struct registry_dir *r = calloc(1, sizeof *r);
     if (!r) return -1;
     snprintf(r->top, sizeof r->top, "/tmp/csireg-watch-XXXXXX");
-    if (!mkdtemp(r->top)) return -1;
+    if (!mkdtemp(r->top)) {
+        free(r);
+        return -1;
+    }
     snprintf(r->path, sizeof r->path, "%s/reg", r->top);
     r->now = (struct cr_time){.mono_ms = 1000, .wall_ms = 1700000000000};
     r->config = (struct cr_watcher_config){.path = r->path, .create = true, .rescan_period_ms = 10000};
@@ -183,7 +186,7 @@ static int by_text(const void *a, const void *b) { return strcmp(*(char *const *
 
 static void sort_lines(char *text, char *out, size_t size)
 {
-    char *lines[4096], *rest = text;
+    char *lines[4096] = {0}, *rest = text;
     size_t n = 0;
     for (char *line; (line = strsep(&rest, "\n")) && *line;) lines[n++] = line;
     qsort(lines, n, sizeof *lines, by_text);
