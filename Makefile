@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One makefile, no recursion. `make help` lists the targets. SAN=1 builds everything again under ASan and UBSan.
 
-VERSION := $(shell sed -n 's/^\#define CSIREG_VERSION "\(.*\)"/\1/p' include/csireg/version.h)
+VERSION := $(shell sed -n 's/^\#define CSIREG_VERSION  *"\(.*\)"/\1/p' include/csireg/version.h)
 SOMAJOR := 0
 CC      ?= gcc
 PREFIX  ?= /usr/local
