@@ -12,17 +12,17 @@
 
 enum { EXIT_OK = 0, EXIT_FAILED = 1 };
 
-/* ---- events ---- */
+/* ---- events: the library logs every change itself, so these lines are for whoever debugs the host ---- */
 
 static void log_registered(struct csireg_manager *manager, const struct csireg_event *event, const char *what)
 {
     struct csireg_driver *driver = NULL;
     if (csireg_manager_lookup(manager, csireg_event_driver(event), &driver) == CSIREG_OK) {
-        log_info("driver %s %s: %s flow, node id %s, endpoint %s", csireg_driver_name(driver), what,
-                 csireg_driver_flow(driver) == CSIREG_FLOW_CONTROLLER ? "controller" : "node",
-                 csireg_driver_node_id(driver), csireg_driver_endpoint(driver));
+        log_debug("driver %s %s: %s flow, node id %s, endpoint %s", csireg_driver_name(driver), what,
+                  csireg_driver_flow(driver) == CSIREG_FLOW_CONTROLLER ? "controller" : "node",
+                  csireg_driver_node_id(driver), csireg_driver_endpoint(driver));
     } else {
-        log_info("driver %s %s", csireg_event_driver(event), what);
+        log_debug("driver %s %s", csireg_event_driver(event), what);
     }
     csireg_driver_free(driver);
 }
@@ -30,8 +30,8 @@ static void log_registered(struct csireg_manager *manager, const struct csireg_e
 static void log_trouble(const struct csireg_event *event, const char *what)
 {
     const char *driver = csireg_event_driver(event), *path = csireg_event_path(event);
-    log_warning("%s %s %s: %s", *driver ? "driver" : "socket", *driver ? driver : path, what,
-                csireg_error_message(csireg_event_error(event)));
+    log_debug("%s %s %s: %s", *driver ? "driver" : "socket", *driver ? driver : path, what,
+              csireg_error_message(csireg_event_error(event)));
 }
 
 /* --plugin-types: this host has no use for such plugins but to show that they arrive. */
@@ -53,7 +53,7 @@ static bool handle_event(struct csireg_manager *manager, const struct csireg_eve
         log_registered(manager, event, "changed");
         break;
     case CSIREG_EVENT_UNREGISTERED:
-        log_info("driver %s unregistered", csireg_event_driver(event));
+        log_debug("driver %s unregistered", csireg_event_driver(event));
         break;
     case CSIREG_EVENT_FAILED:
         log_trouble(event, "not registered");

@@ -179,7 +179,7 @@ static void driver_notes(const struct page *p, const json_t *driver)
         fputs("<div>waiting for the controller side since ", p->out);
         when(p, text_of(driver, "waitingForControllerSince"));
         fputs("</div>", p->out);
-    } else if (json_is_true(json_object_get(driver, "completed"))) {
+    } else if (!strcmp(text_of(driver, "flow"), "controller") && json_is_true(json_object_get(driver, "completed"))) {
         fputs("<div>completed by the controller side</div>", p->out);
     }
     if (*text_of(driver, "unreachableSince")) {

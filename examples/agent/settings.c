@@ -72,21 +72,53 @@ static void set_out(struct flag *row, struct option_flag *value)
     }
 }
 
+/* What the agent does otherwise than the table says of the library. */
+static void adapt(struct flag *row, enum csireg_option option)
+{
+    switch (option) {
+    case CSIREG_OPTION_NODE_NAME:
+        row->help = "name of the Node object of this machine";
+        row->required = true;
+        break;
+    case CSIREG_OPTION_PLUGINS_REGISTRY_DIR:
+        row->help = "directory to watch for registration sockets";
+        row->default_value = AGENT_REGISTRY;
+        break;
+    case CSIREG_OPTION_PLUGIN_TYPES:
+        row->help = "other plugin types to accept; they are logged and nothing more";
+        break;
+    default:
+        break;
+    }
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t len = strlen(name), n = strlen(end);
+    return len >= n && strcmp(name + len - n, end) == 0;
+}
+
+static const char *metavar(const struct csireg_option_info *info)
+{
+    if (info->type != CSIREG_TYPE_STRING) return NULL;
+    if (ends_with(info->name, "-file") || ends_with(info->name, "-dir") || ends_with(info->name, "config"))
+        return "PATH";
+    return ends_with(info->name, "server") || ends_with(info->name, "proxy") ? "URL" : NULL;
+}
+
 static void describe(struct flag *row, struct option_flag *value, const struct csireg_option_info *info)
 {
     value->info = info;
     value->help = phrase(info->help);
     *row = (struct flag){.name = info->name, .default_value = info->default_value, .help = value->help};
     row->group = group_of(info->option);
-    row->required = info->option == CSIREG_OPTION_NODE_NAME;
+    row->metavar = metavar(info);
     if (info->type == CSIREG_TYPE_INT || info->type == CSIREG_TYPE_DURATION) {
         row->minimum = info->minimum;
         row->maximum = info->maximum;
     }
     set_out(row, value);
-    if (info->option != CSIREG_OPTION_PLUGINS_REGISTRY_DIR) return;
-    row->default_value = AGENT_REGISTRY;
-    row->help = "directory to watch for registration sockets";
+    adapt(row, info->option);
 }
 
 static void add_options(struct settings *s)
