@@ -297,6 +297,14 @@ static int edit_csinode(json_t *obj, struct cr_driver *d)
     return 0;
 }
 
+/* No entry may be visible before its labels are. */
+static bool labelled(const struct cr_core *core, const struct cr_driver *d)
+{
+    for (size_t k = 0; k < d->desired.n_labels; k++)
+        if (!json_object_get(core->publisher.node.labels, d->desired.labels[k].key)) return false;
+    return true;
+}
+
 /* all: confirmed drivers too, whatever the round considers (the object is made anew). */
 static int edit_all(struct cr_core *core, json_t *obj, bool all)
 {
@@ -304,7 +312,7 @@ static int edit_all(struct cr_core *core, json_t *obj, bool all)
     CR_LIST_FOREACH(l, &core->drivers)
     {
         struct cr_driver *d = cr_driver_of(l);
-        bool confirmed = all && !d->pending && cr_plan_is_install(d);
+        bool confirmed = all && !d->pending && cr_plan_is_install(d) && labelled(core, d);
         if (!confirmed && !cr_plan_considers(core, d)) continue;
         int rc = edit_csinode(obj, d);
         if (rc < 0) return rc;

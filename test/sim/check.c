@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The promises. */
+#include <string.h>
+
+#include "sim/sim.h"
+
+static bool ours(const struct sim *s, const char *name)
+{
+    for (int i = 0; i < s->n_plugins; i++)
+        if (strcmp(s->plugins[i].name, name) == 0) return true;
+    return false;
+}
+
+static const char *text(const json_t *o, const char *key)
+{
+    const char *t = json_string_value(json_object_get(o, key));
+    return t ? t : "";
+}
+
+/* ---- what is not ours stays as it is ---- */
+
+static json_t *without_ours(const struct sim *s, const json_t *csinode)
+{
+    json_t *copy = json_deep_copy(csinode), *spec = json_object_get(copy, "spec");
+    const char *const lists[] = {"drivers", "driverRegistrations"};
+    for (int k = 0; k < 2; k++) {
+        json_t *list = json_object_get(spec, lists[k]);
+        for (size_t i = json_array_size(list); i-- > 0;)
+            if (ours(s, text(json_array_get(list, i), "name"))) json_array_remove(list, i);
+        if (json_array_size(list) == 0) json_object_del(spec, lists[k]);
+    }
+    json_t *meta = json_object_get(copy, "metadata");
+    json_object_del(meta, "resourceVersion");
+    json_object_del(meta, "ownerReferences"); /* the right owner may be added */
+    return copy;
+}
+
+static void check_foreign(struct sim *s, const json_t *before, const json_t *after)
+{
+    json_t *a = without_ours(s, before), *b = without_ours(s, after);
+    if (!json_equal(a, b)) sim_fail(s, "foreign entries stay", "a write changed what is not ours");
+    json_decref(a);
+    json_decref(b);
+}
+
+/* ---- labels and annotation are on the Node before the entry is visible; flagged values never come from here ---- */
+
+static void check_new_entry(struct sim *s, const json_t *entry)
+{
+    const json_t *labels = json_object_get(json_object_get(s->server.node, "metadata"), "labels");
+    size_t k;
+    const json_t *key;
+    json_array_foreach(json_object_get(entry, "topologyKeys"), k, key)
+    {
+        if (!json_object_get(labels, json_string_value(key)))
+            sim_fail(s, "labels first", "%s is visible before label %s", text(entry, "name"), json_string_value(key));
+    }
+}
+
+static void check_new_entries(struct sim *s, const json_t *before, const json_t *after)
+{
+    size_t k;
+    const json_t *entry;
+    json_array_foreach(json_object_get(json_object_get(after, "spec"), "drivers"), k, entry)
+    {
+        const char *name = text(entry, "name");
+        if (!ours(s, name) || (before && server_find(before, "drivers", name))) continue;
+        if (server_find(after, "driverRegistrations", name))
+            sim_fail(s, "completed by the controller", "%s: an entry in drivers was made beside a registration", name);
+        const char *uid = s->server.node ? text(json_object_get(s->server.node, "metadata"), "uid") : "";
+        if (strcmp(uid, s->seen_uid) != 0) continue; /* made anew since the core read it: only verification can tell */
+        check_new_entry(s, entry);
+    }
+}
+
+static void check_names(struct sim *s, const json_t *after)
+{
+    size_t k;
+    const json_t *entry;
+    json_array_foreach(json_object_get(json_object_get(after, "spec"), "drivers"), k,
+                       entry) if (strcmp(text(entry, "name"), "") == 0 || strchr(text(entry, "name"), '_'))
+        sim_fail(s, "names", "a bad name was written: %s", text(entry, "name"));
+}
+
+void check_write(struct sim *s, const json_t *before, const json_t *after)
+{
+    if (before) check_foreign(s, before, after);
+    check_new_entries(s, before, after);
+    check_names(s, after);
+}
+
+/* ---- success only after the API server showed the entry ---- */
+
+static const json_t *shown(const struct sim *s, const struct plugin *p, const char *list)
+{
+    return s->seen ? server_find(s->seen, list, p->name) : NULL;
+}
+
+void check_registered(struct sim *s, const struct plugin *p)
+{
+    if (!shown(s, p, "drivers") && !shown(s, p, "driverRegistrations"))
+        sim_fail(s, "confirmed first", "%s is reported as registered, but no answer showed its entry", p->name);
+}
+
+/* ---- in the end ---- */
+
+static bool twin_is_active(const struct sim *s, int k)
+{
+    for (int i = 0; i < s->n_plugins; i++)
+        if (i != k && s->plugins[i].exists && strcmp(s->plugins[i].name, s->plugins[k].name) == 0) return true;
+    return false;
+}
+
+static bool in_status(struct sim *s, const struct plugin *p, const char *state)
+{
+    json_t *status = cr_core_status(s->core);
+    size_t k;
+    const json_t *d;
+    bool found = false;
+    json_array_foreach(json_object_get(status, "drivers"), k, d) found |=
+        strcmp(text(d, "name"), p->name) == 0 && strcmp(text(d, "state"), state) == 0;
+    json_decref(status);
+    return found;
+}
+
+static void check_controller_entry(struct sim *s, const struct plugin *p)
+{
+    const json_t *r = server_find(s->server.csinode, "driverRegistrations", p->name);
+    if (!r) return;
+    if (!s->config.gate) sim_fail(s, "gate off", "%s is in driverRegistrations", p->name);
+    const json_t *d = server_find(s->server.csinode, "drivers", p->name);
+    if (d && strcmp(text(d, "nodeID"), text(r, "nodeID")) != 0)
+        sim_fail(s, "equal ids", "%s has two node ids", p->name);
+}
+
+static void check_good(struct sim *s, int k)
+{
+    const struct plugin *p = &s->plugins[k];
+    bool entry = server_find(s->server.csinode, "drivers", p->name) ||
+                 server_find(s->server.csinode, "driverRegistrations", p->name);
+    if (!in_status(s, p, "registered")) sim_fail(s, "converges", "%s is not registered in the end", p->name);
+    if (!entry) sim_fail(s, "converges", "%s has no entry in the end", p->name);
+    if (!p->third_door && !p->notified && !twin_is_active(s, k))
+        sim_fail(s, "converges", "%s was never told that it is registered", p->path);
+    check_controller_entry(s, p);
+}
+
+static void check_absent(struct sim *s, int k)
+{
+    const struct plugin *p = &s->plugins[k];
+    if (twin_is_active(s, k) || json_object_get(s->lost, p->name)) return;
+    if (server_find(s->server.csinode, "drivers", p->name) ||
+        server_find(s->server.csinode, "driverRegistrations", p->name))
+        sim_fail(s, "vanished entries go", "%s is gone, its entry is not", p->name);
+}
+
+static void check_silence(struct sim *s)
+{
+    for (int i = 0; i < MAX_CONNS; i++)
+        if (s->conns[i].open && s->plugins[s->conns[i].plugin].kind == GOOD && !twin_is_active(s, s->conns[i].plugin))
+            sim_fail(s, "connections closed", "one to %s is still open", s->plugins[s->conns[i].plugin].name);
+}
+
+void check_converged(struct sim *s)
+{
+    for (int k = 0; k < s->n_plugins; k++) {
+        const struct plugin *p = &s->plugins[k];
+        if (!p->exists)
+            check_absent(s, k);
+        else if (p->kind == GOOD)
+            check_good(s, k);
+        else if (p->kind != COLLIDES)
+            check_absent(s, k);
+    }
+    check_silence(s);
+}

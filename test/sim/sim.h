@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The simulator: the real core against a simulated node, drivers, API server and clock. One seed gives one run, always
+ * the same: what happens, in which order, with which faults. Invariants are checked at every effect and every stored
+ * version; when the faults have stopped everything must converge and fall silent.
+ */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "core/core.h"
+
+#define MAX_PLUGINS 8
+#define MAX_EVENTS  512
+#define MAX_CONNS   64
+#define FAULT_MS    120000  /* faults and churn in this first part */
+#define SETTLE_MS   1200000 /* then everything must be right within this time: several tries at the longest pause */
+#define QUIET_MS    600000  /* and nothing may be sent in this time */
+
+struct sim;
+
+/* ---- what can happen later ---- */
+
+struct event {
+    int64_t at_ms;
+    uint64_t order; /* events of the same time happen in the order they were made */
+    void (*run)(struct sim *s, struct event *e);
+    uint64_t id, conn;
+    int plugin;
+    enum cr_rpc_method method;
+    bool flag;
+    int number;
+    struct cr_rpc_result rpc;
+    struct cr_api_answer api;
+};
+
+/* ---- plugins ---- */
+
+enum plugin_kind { GOOD, ALWAYS_UNIMPLEMENTED, BAD_NAME, COLLIDES, PLUGIN_KINDS };
+
+struct plugin {
+    char path[64], name[64], endpoint[64], node_id[32];
+    enum plugin_kind kind;
+    bool third_door;
+    bool exists; /* the file, as the disk has it; third door: handed over */
+    bool told;   /* the core was told of the file as it is now (or its end) */
+    bool listening;
+    struct cr_identity identity;
+    bool capability;
+    int topology; /* number of segments */
+    int zone;     /* their value */
+    int64_t limit;
+    bool notified; /* NotifyRegistrationStatus(true) reached it, this life of the socket */
+    int shares;    /* index of the plugin whose name it has too, or -1 */
+};
+
+struct conn { /* of the core to a plugin */
+    uint64_t id;
+    int plugin;
+    bool registration, open;
+    bool got_info, notified; /* the one notification that a GetInfo answer obliges to */
+    uint64_t generation;     /* of the plugin's socket when it was opened */
+};
+
+/* ---- the API server ---- */
+
+struct server {
+    json_t *node, *csinode;
+    json_t *attach; /* CSIDriver name -> attachRequired */
+    uint64_t version;
+    bool gate; /* keeps spec.driverRegistrations */
+    bool down;
+    unsigned requests, by_op[8];
+};
+
+struct sim {
+    uint64_t seed;
+    struct cr_rng rng;
+    struct cr_time now;
+    struct cr_core *core;
+    struct cr_core_config config;
+    struct event events[MAX_EVENTS];
+    size_t n_events;
+    uint64_t order, generation, last_effect_id;
+    struct plugin plugins[MAX_PLUGINS];
+    int n_plugins;
+    struct conn conns[MAX_CONNS];
+    struct server server;
+    json_t *seen;      /* CSINode as the core last received it */
+    char seen_uid[32]; /* of the Node, likewise */
+    json_t *lost;      /* names not registered since a new core started: their old entries may stay */
+    uint64_t watch;    /* id of the open watch */
+    bool faults, stopping, stopped, verbose;
+    char *trace; /* ring of lines */
+    size_t trace_len;
+    const char *failed; /* first broken invariant */
+    char why[256];
+};
+
+/* sim.c */
+struct event *sim_later(struct sim *s, int64_t delay_ms, void (*run)(struct sim *, struct event *));
+void sim_input(struct sim *s, struct cr_input *in); /* and carries out what the core leaves */
+void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void sim_fail(struct sim *s, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+bool sim_chance(struct sim *s, unsigned percent); /* false once the faults are over */
+uint64_t sim_below(struct sim *s, uint64_t n);
+bool sim_run(uint64_t seed, bool verbose, char **out_trace); /* true: every invariant held */
+
+/* plugins.c */
+void plugins_init(struct sim *s);
+void plugins_churn(struct sim *s);    /* sockets come, go, are made anew; values change */
+void plugins_announce(struct sim *s); /* tells a new core of what is there, as an initial scan does */
+void plugins_connect(struct sim *s, const struct cr_effect *e);
+void plugins_rpc(struct sim *s, const struct cr_effect *e);
+void plugins_close(struct sim *s, uint64_t conn);
+struct plugin *plugin_named(struct sim *s, const char *name); /* a present one, else NULL */
+
+/* server.c */
+void server_init(struct sim *s);
+void server_fini(struct sim *s);
+void server_request(struct sim *s, struct cr_effect *e);
+void server_cancel(struct sim *s, uint64_t id);
+bool server_orphan(struct event *e); /* true: stays in the queue although its core is gone */
+void server_churn(struct sim *s);    /* foreign writers, the controller side, outages */
+json_t *server_find(const json_t *csinode, const char *list, const char *name);
+
+/* check.c */
+void check_write(struct sim *s, const json_t *before, const json_t *after); /* a CSINode version that the core stored */
+void check_registered(struct sim *s, const struct plugin *p);               /* success is being reported */
+void check_converged(struct sim *s);
+
+#endif
