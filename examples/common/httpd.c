@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <microhttpd.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,8 +123,9 @@ static int listen_on(const struct addrinfo *info)
 {
     int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) return -1;
-    int one = 1;
+    const int one = 1, zero = 0;
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+    if (info->ai_family == AF_INET6) setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &zero, sizeof zero);
     if (bind(fd, info->ai_addr, info->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0) return fd;
     int error = errno;
     close(fd);
@@ -143,24 +145,44 @@ static char *bound_address(int fd)
     return need_printf(strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
 }
 
-/* The listening descriptor or -1 with *cause set, static or errno's text. */
+/* The listening descriptor or -1 with *cause set. */
+static int listen_host(const char *host, const char *port, const char **cause)
+{
+    struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    int error = getaddrinfo(host, port, &hints, &list), fd = -1;
+    if (error) {
+        *cause = gai_strerror(error);
+        return -1;
+    }
+    for (struct addrinfo *info = list; info && fd < 0; info = info->ai_next) fd = listen_on(info);
+    if (fd < 0) *cause = strerror(errno);
+    freeaddrinfo(list);
+    return fd;
+}
+
+/* No host means every address of both families. */
 static int listen_tcp(const char *address, const char **cause)
 {
     char *text = need_strdup(address);
     const char *host, *port;
-    struct addrinfo *list = NULL, hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    int fd = -1, error;
+    int fd = -1;
     if (!split_address(text, &host, &port)) {
         *cause = "not of the form ADDR:PORT";
-    } else if ((error = getaddrinfo(host, port, &hints, &list)) != 0) {
-        *cause = gai_strerror(error);
     } else {
-        for (struct addrinfo *info = list; info && fd < 0; info = info->ai_next) fd = listen_on(info);
-        if (fd < 0) *cause = strerror(errno);
-        freeaddrinfo(list);
+        if (!host) fd = listen_host("::", port, cause);
+        if (fd < 0) fd = listen_host(host ? host : "0.0.0.0", port, cause);
     }
     free(text);
     return fd;
+}
+
+bool httpd_is_address(const char *address)
+{
+    char *text = need_strdup(address);
+    const char *host, *port;
+    bool good = strncmp(address, "unix:", 5) == 0 || split_address(text, &host, &port);
+    free(text);
+    return good;
 }
 
 static int listen_unix(struct httpd *httpd, const char *path, char **out_error)

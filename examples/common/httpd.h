@@ -6,6 +6,7 @@
 #ifndef COMMON_HTTPD_H
 #define COMMON_HTTPD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define HTTPD_MAX_CONNECTIONS 64
@@ -35,6 +36,7 @@ void httpd_text(struct httpd_response *response, int status, const char *text); 
 /* address: "ADDR:PORT", ":PORT" for every address, "[V6]:PORT", port 0 for a free one, or "unix:PATH".
  * NULL and *out_error (malloc'ed, names address and cause) when it cannot listen. */
 struct httpd *httpd_start(const char *address, httpd_handler *handler, void *user, char **out_error);
+bool httpd_is_address(const char *address);           /* whether it has this form */
 const char *httpd_address(const struct httpd *httpd); /* with the port really taken */
 void httpd_stop(struct httpd *httpd);                 /* ends connections, joins; NULL is fine */
 

@@ -122,12 +122,15 @@ static void test_addresses(void **state)
     expect_refusal("127.0.0.1:");
     expect_refusal("127.0.0.1:http");
     expect_refusal("::1:80");
+    assert_false(httpd_is_address("8080"));
+    assert_true(httpd_is_address("[::1]:80"));
     struct httpd *httpd = start();
     expect_refusal(httpd_address(httpd));
     httpd_stop(httpd);
     char *error = NULL;
     httpd = httpd_start(":0", handle, NULL, &error);
     assert_non_null(httpd);
+    close(connect_to(httpd_address(httpd)));
     httpd_stop(httpd);
 }
 
