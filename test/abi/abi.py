@@ -151,6 +151,16 @@ def links_both_ways(build, libraries):
                 report(code == 0, f"codes, options and version are as the headers say, {way}", f"exit {code} {output}")
 
 
+def forks(build):
+    with tempfile.TemporaryDirectory() as folder:
+        target = os.path.join(folder, "fork_host")
+        code, _, output = run(os.environ.get("CC", "cc"), "-std=gnu11", *STRICT, "-Iinclude", "test/abi/fork_host.c", "-o", target,
+                              f"-L{build}", f"-Wl,-rpath,{os.path.abspath(build)}", "-lcsireg")
+        if code == 0:
+            code, _, output = run(target)
+    report(code == 0, "fork and exec: no descriptor leaks, calls in a child answer FORKED", output)
+
+
 def installs():
     code, _, output = run("test/abi/install-test.sh")
     report(code == 0, "installed tree: files, pkg-config, shared and static hosts, uninstall", output)
@@ -163,6 +173,7 @@ def main():
     symbols_are_the_promised(build)
     values_are_described()
     links_both_ways(build, libraries)
+    forks(build)
     installs()
     print(f"{counts[True]} passed, {counts[False]} failed")
     return 1 if counts[False] else 0
