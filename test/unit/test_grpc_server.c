@@ -25,7 +25,7 @@ struct fixture {
     struct gserver *server;
     int heard;     /* eventfd: a hook was called */
     char last[64]; /* what the hook said; read after heard */
-    char *authority;
+    _Atomic(char *) authority; /* of the last call */
 };
 
 static void say(struct fixture *f, const char *text)
