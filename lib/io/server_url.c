@@ -5,10 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/bounds.h"
 #include "base/mem.h"
 
 #define ALNUM           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
-#define MAX_HOST        255
 #define FORM            "must be https://HOST[:PORT][/PREFIX]"
 #define ONLY_OF(s, set) ((s)[strspn(s, set)] == '\0')
 
@@ -28,7 +28,8 @@ static bool is_ipv6(const char *text)
 bool cr_host_name_valid(const char *name)
 {
     if (strchr(name, ':')) return is_ipv6(name);
-    return name[0] && strlen(name) <= MAX_HOST && ONLY_OF(name, ALNUM "-._") && name[0] != '.' && name[0] != '-';
+    return name[0] && strlen(name) <= CR_MAX_SERVER_NAME && ONLY_OF(name, ALNUM "-._") && name[0] != '.' &&
+           name[0] != '-';
 }
 
 /* Reads ":PORT" or nothing; 0: neither. */
@@ -85,6 +86,7 @@ const char *cr_server_url_parse(struct cr_server_url *out, const char *url, bool
     *nomem = false;
     struct cr_server_url u = {.https = strncasecmp(url, "https://", 8) == 0};
     if (!u.https && strncasecmp(url, "http://", 7) != 0) return FORM;
+    if (strlen(url) > CR_MAX_URL) return "is too long";
     const char *rest = url + (u.https ? 8 : 7);
     if (!ONLY_OF(rest, ALNUM "-._~/:[]")) return FORM ", without user, query, fragment or other characters";
     const char *fault = parse_rest(&u, rest, nomem);
