@@ -11,7 +11,8 @@
 
 static struct csireg_error oom = {.code = CSIREG_ERR_NOMEM, .retryable = true};
 
-static struct csireg_error *make(enum csireg_code code, const char *fmt, va_list ap)
+__attribute__((format(printf, 2, 0))) static struct csireg_error *make(enum csireg_code code, const char *fmt,
+                                                                       va_list ap)
 {
     char text[CR_MAX_ERROR_TEXT + 1];
     struct csireg_error *e = CR_NEW(struct csireg_error);
