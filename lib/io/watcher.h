@@ -17,8 +17,8 @@
 struct cr_watcher;
 
 struct cr_watcher_config {
-    const char *path;    /* the registry as given */
-    bool create;         /* make it (0750, with parents) when missing; else wait for it */
+    const char *path; /* the registry as given; every path that is reported starts with what it resolves to */
+    bool create;      /* make it (0750, with parents) when missing; else wait for it */
     bool require_private;
     int64_t rescan_period_ms;
 };
@@ -37,20 +37,22 @@ struct cr_watcher_status {
     const char *path, *resolved; /* resolved: "" while waiting */
     enum cr_watcher_mode mode;
     size_t sockets;
-    int64_t last_event_wall_ms; /* 0: nothing yet */
+    int64_t last_event_wall_ms; /* when a socket came, changed or went; 0: none did yet */
     bool scan_done;
     const char *const *warnings; /* NULL-terminated; valid until the next run */
     uint64_t generation;         /* rises when any of this changes */
 };
 
-/* Never fails because of the registry's state; only for lack of memory or a path past CR_MAX_PATH. No handler is called. */
+/* Never fails because of the registry's state; only for lack of memory or a path past CR_MAX_PATH. A relative path
+ * starts at the working directory of now. No handler is called. */
 int cr_watcher_new(struct cr_watcher **out, const struct cr_watcher_config *config,
                    const struct cr_watcher_handlers *handlers, struct csireg_error **error);
-void cr_watcher_free(struct cr_watcher *watcher);
+void cr_watcher_free(struct cr_watcher *watcher); /* calls no handler */
 
 int cr_watcher_fd(const struct cr_watcher *watcher);           /* -1 while there is none; may change after each run */
 int64_t cr_watcher_deadline(const struct cr_watcher *watcher); /* monotonic ms when run wants to be called anyway */
-void cr_watcher_run(struct cr_watcher *watcher, struct cr_time now); /* drains events, scans what is due, calls handlers */
+/* Drains events, scans what is due, calls handlers; they must not call back into the watcher. */
+void cr_watcher_run(struct cr_watcher *watcher, struct cr_time now);
 void cr_watcher_status(const struct cr_watcher *watcher, struct cr_watcher_status *out);
 
 /* Looks at one path (stat follows links): 0 and the identity of a socket, else an errno (ENOTSOCK for other files).
