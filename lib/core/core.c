@@ -228,7 +228,7 @@ static void plugin_result(struct cr_core *core, const struct cr_input *in)
     CR_LIST_FOREACH(l, &core->instances)
     {
         struct cr_instance *i = cr_instance_of(l);
-        if (i->token == 0 || i->token != in->token) continue;
+        if (i->state != CR_STATE_HANDLER || i->token != in->token) continue;
         cr_handshake_plugin_result(i, in->ok, in->text);
         return;
     }

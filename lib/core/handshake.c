@@ -506,7 +506,7 @@ static struct csireg_error *handler_error(const struct cr_instance *i, const cha
 
 void cr_handshake_plugin_result(struct cr_instance *i, bool ok, const char *text)
 {
-    i->token = 0;
+    if (!ok) i->token = 0; /* an accepted plugin keeps its token: PLUGIN_GONE names it */
     i->plugin_accepted = ok;
     if (ok)
         notify_registered(i);
