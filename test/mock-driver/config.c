@@ -16,18 +16,20 @@ static const char examples[] = "  One driver in the node flow, with its own regi
                                "--registration-socket /tmp/reg/a-reg.sock \\\n"
                                "      --topology zone=z1 --limit 20\n"
                                "  Controller flow; NodeGetInfo fails twice, then works:\n"
-                               "    csireg-mock-driver ... --capabilities 1,9 --fail-first NodeGetInfo=2:14:not yet\n"
+                               "    csireg-mock-driver ... --capabilities 1,9 --fail-first 'NodeGetInfo=2:14:not yet'\n"
                                "  Ten drivers in one process:\n"
                                "    csireg-mock-driver --count 10 --name d%d.example.com --endpoint /tmp/d%d.sock "
                                "--registration-socket /tmp/reg/%d.sock\n"
                                "  Bytes that are no text:\n"
                                "    csireg-mock-driver ... --node-id hex:6e00ff\n";
 
-static const char summary[] = "csireg-mock-driver serves CSI Identity and Node and the kubelet's plugin registration "
-                              "on Unix sockets, with answers and "
-                              "faults as told, and writes a JSON line for each call. Texts may be given as hex:BYTES; "
-                              "%d in names and paths is the "
-                              "driver's number.";
+static const char summary[] =
+    "csireg-mock-driver serves CSI Identity and Node and the kubelet's plugin registration on Unix sockets, with "
+    "answers and "
+    "faults as told, and writes what happens as JSON lines: listening, ready, connected, call, notified, abandoned "
+    "(the "
+    "caller gave up before the answer), error, stopped. Texts may be given as hex:BYTES; %d in names and paths is the "
+    "driver's number.";
 
 static void add_row(struct config *c, struct flag row)
 {

@@ -23,8 +23,8 @@ struct fixture {
     char directory[32], path[64];
     struct gloop *loop;
     struct gserver *server;
-    int heard;     /* eventfd: a hook was called */
-    char last[64]; /* what the hook said; read after heard */
+    int heard;                 /* eventfd: a hook was called */
+    char last[64];             /* what the hook said; read after heard */
     _Atomic(char *) authority; /* of the last call */
 };
 
