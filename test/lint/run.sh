@@ -35,6 +35,7 @@ analyse() {
 for name in banned includes lengths licence words scripts; do
     check "$name" test/lint/textual.py "$name"
 done
+check "the checks find what they should" test/lint/self_test.py
 check format format
 check cppcheck analyse
 for script in proto-stale diagram-stale; do

@@ -99,7 +99,7 @@ def includes(path):
             yield number, found.group(1) == "<", found.group(2)
 
 
-def check_room(path, room):
+def includes_of_room(path, room):
     for number, system, name in includes(path):
         if name.startswith("csireg/"):
             continue
@@ -119,7 +119,7 @@ def check_includes():
         parts = path.split("/")
         if parts[0] == "lib" and len(parts) == 3:
             if parts[1] in ROOMS:
-                check_room(path, parts[1])
+                includes_of_room(path, parts[1])
             else:
                 offend(path, 1, f"lib/{parts[1]} has no include rule")
         for prefix, allowed in PUBLIC_API_ONLY.items():
