@@ -49,4 +49,7 @@ bool peer_begin(struct peer_conn *c);
 bool peer_message(struct peer_conn *c, const void *data, size_t len);
 bool peer_finish(struct peer_conn *c, const char *status, const char *text);
 
+/* A whole script: answers each connection's first request as a GetInfo, with name "n", then waits for its end. */
+void peer_good(struct peer_conn *c, const void *arg);
+
 #endif

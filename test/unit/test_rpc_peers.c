@@ -82,6 +82,15 @@ static void headers_alone(struct peer_conn *c, const void *arg)
     if (peer_settings(c) && peer_request(c) && peer_headers(c, true, arg)) peer_drain(c);
 }
 
+/* Whether the bytes, the end or the call comes first is chance; each of these codes is class T. */
+#define BROKEN (-1)
+
+static bool is_code(int got, int want)
+{
+    if (want != BROKEN) return got == want;
+    return got == CR_GRPC_UNKNOWN || got == CR_GRPC_INTERNAL || got == CR_GRPC_UNAVAILABLE;
+}
+
 static void peers_without_an_answer(void **state)
 {
     static const struct {
@@ -94,8 +103,9 @@ static void peers_without_an_answer(void **state)
         {"silence", silent, NULL, SHORT_MS, CR_GRPC_DEADLINE_EXCEEDED},
         {"silence after SETTINGS", settings_and_silence, NULL, SHORT_MS, CR_GRPC_DEADLINE_EXCEEDED},
         {"half a frame", half_a_frame, NULL, SHORT_MS, CR_GRPC_DEADLINE_EXCEEDED},
-        {"garbage", say_and_wait, "this is no HTTP/2 at all, is it?", LONG_MS, CR_GRPC_UNAVAILABLE},
-        {"close at once", close_at_once, NULL, LONG_MS, CR_GRPC_UNAVAILABLE},
+        {"garbage", say_and_wait, "this is no HTTP/2 at all, is it?", LONG_MS, BROKEN},
+        {"HTTP/1.1", say_and_wait, "HTTP/1.1 400 Bad Request\r\n\r\n", LONG_MS, BROKEN},
+        {"close at once", close_at_once, NULL, LONG_MS, BROKEN},
         {"close after the request", close_after_request, NULL, LONG_MS, CR_GRPC_UNAVAILABLE},
         {"garbage after SETTINGS", settings_and_garbage, NULL, LONG_MS, CR_GRPC_UNKNOWN},
         {"GOAWAY", goaway, NULL, LONG_MS, CR_GRPC_UNAVAILABLE},
@@ -107,17 +117,9 @@ static void peers_without_an_answer(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cr_rpc_result result = get_info_from(*state, cases[i].script, cases[i].arg, cases[i].timeout_ms);
-        if (result.code != cases[i].code) fail_msg("%s: code %d %s", cases[i].name, result.code, result.text);
-        assert_code(result, cases[i].code);
+        if (!is_code(result.code, cases[i].code)) fail_msg("%s: code %d %s", cases[i].name, result.code, result.text);
+        assert_code(result, result.code);
     }
-}
-
-/* Whether the answer or the close is noticed first is chance; both are class T. */
-static void an_http_1_server(void **state)
-{
-    struct cr_rpc_result result = get_info_from(*state, say_and_wait, "HTTP/1.1 400 Bad Request\r\n\r\n", LONG_MS);
-    assert_true(result.code == CR_GRPC_INTERNAL || result.code == CR_GRPC_UNAVAILABLE);
-    assert_code(result, result.code);
 }
 
 #define GRPC_HEADERS ":status", "200", "content-type", "application/grpc"
@@ -166,14 +168,6 @@ static void the_text_of_a_peer_is_cleaned_and_cut(void **state)
     "\x12\x01"                                                                                                         \
     "n"
 
-static void good(struct peer_conn *c, const void *arg)
-{
-    (void)arg;
-    if (peer_settings(c) && peer_request(c) && peer_begin(c) && peer_message(c, GOOD, sizeof GOOD - 1) &&
-        peer_finish(c, "0", NULL))
-        peer_drain(c);
-}
-
 static void no_message(struct peer_conn *c, const void *arg)
 {
     (void)arg;
@@ -214,7 +208,7 @@ static void two_messages(struct peer_conn *c, const void *arg)
 
 static void odd_messages(void **state)
 {
-    assert_code(get_info_from(*state, good, NULL, LONG_MS), 0);
+    assert_code(get_info_from(*state, peer_good, NULL, LONG_MS), 0);
     struct cr_rpc_result result = get_info_from(*state, no_message, NULL, LONG_MS);
     assert_string_equal(result.text, "no response message");
     assert_code(result, CR_GRPC_INTERNAL);
@@ -383,7 +377,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(peers_without_an_answer),
-        cmocka_unit_test(an_http_1_server),
         cmocka_unit_test(answers_of_headers_alone),
         cmocka_unit_test(the_text_of_a_peer_is_cleaned_and_cut),
         cmocka_unit_test(odd_messages),
