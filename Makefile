@@ -75,9 +75,14 @@ $(eval $(call program,csireg-apiserver,$(call obj,$(APISERVER_C) $(COMMON_C)),$(
 $(eval $(call program,csireg-sim,$(call obj,$(SIM_C)),))
 $(eval $(call program,embed,$(call obj,examples/embed.c),))
 
-$(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(call obj,$(UNITLIB_C)) $(STATIC)
+# An archive, so that a test gets only the helpers that it uses.
+$(BUILD)/unit/helpers.a: $(call obj,$(UNITLIB_C))
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $< $(call obj,$(UNITLIB_C)) $(STATIC) $(EXTRA_$(notdir $@)) -o $@ -lcmocka $(TOOLDEPS) $(LIBDEPS)
+	rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/unit/helpers.a $(STATIC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $< $(BUILD)/unit/helpers.a $(STATIC) $(EXTRA_$(notdir $@)) -o $@ -lcmocka $(TOOLDEPS) $(LIBDEPS)
 
 $(BUILD)/csireg.pc: Makefile include/csireg/version.h
 	@mkdir -p $(@D)
