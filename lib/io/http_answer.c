@@ -8,6 +8,7 @@
 #include "io/http_internal.h"
 
 /* OpenSSL's X509_V_ERR_ numbers, as CURLINFO_SSL_VERIFYRESULT reports them. */
+#define VERIFY_UNSPECIFIED   1 /* libcurl's start value: the chain was not what failed */
 #define VERIFY_NOT_YET_VALID 9
 #define VERIFY_EXPIRED       10
 
@@ -101,7 +102,8 @@ static const char *verify_remedy(const struct cr_http_transfer *t)
 {
     long result = 0;
     curl_easy_getinfo(t->easy, CURLINFO_SSL_VERIFYRESULT, &result);
-    if (result == 0) return "the certificate is for another name: correct the server's address or set tls-server-name";
+    if (result <= VERIFY_UNSPECIFIED)
+        return "the certificate is for another name: correct the server's address or set tls-server-name";
     if (result == VERIFY_EXPIRED || result == VERIFY_NOT_YET_VALID)
         return "renew the server's certificate, or correct this machine's clock";
     return "give the CA that signed the server's certificate as certificate-authority";

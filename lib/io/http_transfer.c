@@ -48,7 +48,6 @@ void cr_http_transfer_reset(struct cr_http_transfer *t)
     t->cancelled = false;
     t->abort = CR_TRANSPORT_OK;
     t->why[0] = '\0';
-    if (t->identity != t->http->identity) drop_handle(t);
 }
 
 void cr_http_transfer_free(struct cr_http_transfer *t)
@@ -211,9 +210,11 @@ static bool set_callbacks(struct cr_http_transfer *t)
     return ok;
 }
 
+/* One of an older identity is of no use; it may have waited in `starting` while the credentials changed. */
 static bool make_handle(struct cr_http_transfer *t)
 {
-    if (t->easy) return true;
+    if (t->identity == t->http->identity) return true;
+    drop_handle(t);
     t->easy = curl_easy_init();
     if (!t->easy) return false;
     t->identity = t->http->identity;

@@ -160,8 +160,8 @@ uint64_t rig_watch(struct http_rig *rig, const char *path, int64_t timeout_ms)
 
 void rig_step(struct http_rig *rig)
 {
-    cr_http_perform(rig->http);
     cr_http_poll(rig->http, NULL, 0, 100);
+    cr_http_perform(rig->http);
 }
 
 struct cr_api_answer *rig_wait(struct http_rig *rig, uint64_t id)

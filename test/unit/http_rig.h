@@ -43,7 +43,7 @@ void rig_connect_explicit(struct http_rig *rig, struct cr_access_explicit x);
 uint64_t rig_start(struct http_rig *rig, enum cr_http_method method, const char *path, const char *body,
                    int64_t timeout_ms);
 uint64_t rig_watch(struct http_rig *rig, const char *path, int64_t timeout_ms);
-void rig_step(struct http_rig *rig); /* one perform and one poll */
+void rig_step(struct http_rig *rig); /* one poll and one perform */
 struct cr_api_answer *rig_wait(struct http_rig *rig, uint64_t id);
 struct cr_api_answer *rig_get(struct http_rig *rig, const char *path); /* start and wait, 10 s */
 

@@ -314,7 +314,7 @@ static void test_silence_ends_at_the_deadline(void **state)
 static void test_silence_before_tls(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve_config(rig, (struct tls_server_config){.mute = true});
+    rig_serve_config(rig, (struct tls_server_config){.greeting = ""});
     rig_connect(rig);
     assert_failed(rig_wait(rig, rig_start(rig, CR_HTTP_GET, "/x", NULL, 50)), CR_TRANSPORT_TIMEOUT, "TLS handshake");
 }

@@ -2,6 +2,7 @@
 #include "unit/tls_server.h"
 
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -182,7 +183,8 @@ static void *connection(void *arg)
 {
     struct tls_conn *c = arg;
     enum tls_after after = TLS_CUT;
-    if (c->server->config.mute)
+    const char *greeting = c->server->config.greeting;
+    if (greeting && tls_puts(c, greeting))
         tls_wait_closed(c);
     else if (handshake(c))
         for (unsigned n = 1; (after = serve_request(c, n)) == TLS_KEEP; n++) continue;
@@ -196,6 +198,8 @@ static void *acceptor(void *arg)
     for (;;) {
         int fd = accept4(s->fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0) return NULL;
+        int on = 1;
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); /* small writes go out as they are made */
         struct tls_conn *c = calloc(1, sizeof *c);
         must(c, "connection");
         *c = (struct tls_conn){.server = s, .fd = fd};

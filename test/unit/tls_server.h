@@ -32,7 +32,7 @@ struct tls_server_config {
     const struct pki_pair *pair; /* NULL: plain HTTP */
     const char *client_ca;       /* PEM; NULL: no client certificate is asked for */
     bool ipv6;                   /* ::1 instead of 127.0.0.1 */
-    bool mute;                   /* accepts and never says a word */
+    const char *greeting;        /* says this in clear at once and nothing more; "" for silence; NULL: serves */
     tls_handler *handler;
     void *user;
 };
