@@ -23,11 +23,13 @@ void cr_mem_fail_after(unsigned long n)
 
 unsigned long cr_mem_count(void) { return atomic_load(&count); }
 
-void *cr_calloc(size_t n, size_t size) { return refused() ? NULL : calloc(n, size); }
+static bool overflows(size_t n, size_t size) { return size != 0 && n > SIZE_MAX / size; }
+
+void *cr_calloc(size_t n, size_t size) { return refused() || overflows(n, size) ? NULL : calloc(n, size); }
 
 void *cr_realloc_array(void *p, size_t n, size_t size)
 {
-    if (refused() || (size != 0 && n > SIZE_MAX / size)) return NULL;
+    if (refused() || overflows(n, size)) return NULL;
     return realloc(p, n * size);
 }
 
