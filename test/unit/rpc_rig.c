@@ -19,7 +19,7 @@ static void done(void *user, struct cr_rpc_call *call)
     pthread_mutex_unlock(&r->lock);
 }
 
-struct cr_rpc_call *rig_await(struct rpc_rig *r)
+struct cr_rpc_call *rpc_rig_await(struct rpc_rig *r)
 {
     pthread_mutex_lock(&r->lock);
     while (cr_list_empty(&r->finished)) pthread_cond_wait(&r->changed, &r->lock);
@@ -28,7 +28,7 @@ struct cr_rpc_call *rig_await(struct rpc_rig *r)
     return call;
 }
 
-int rig_setup(void **state)
+int rpc_rig_setup(void **state)
 {
     struct rpc_rig *r = calloc(1, sizeof *r);
     strcpy(r->directory, "/tmp/csireg-rpc-XXXXXX");
@@ -41,7 +41,7 @@ int rig_setup(void **state)
     return cr_rpc_new(&r->rpc, done, r, NULL);
 }
 
-int rig_teardown(void **state)
+int rpc_rig_teardown(void **state)
 {
     struct rpc_rig *r = *state;
     cr_rpc_free(r->rpc);
@@ -53,7 +53,7 @@ int rig_teardown(void **state)
     return 0;
 }
 
-struct cr_conn *rig_connect(struct rpc_rig *r, const char *path)
+struct cr_conn *rpc_rig_connect(struct rpc_rig *r, const char *path)
 {
     struct cr_conn *conn = NULL;
     struct cr_identity identity;
@@ -63,9 +63,9 @@ struct cr_conn *rig_connect(struct rpc_rig *r, const char *path)
 }
 
 /* Waits for the one call that is out; the result is the caller's. */
-struct cr_rpc_result rig_collect(struct rpc_rig *r)
+struct cr_rpc_result rpc_rig_collect(struct rpc_rig *r)
 {
-    struct cr_rpc_call *call = rig_await(r);
+    struct cr_rpc_call *call = rpc_rig_await(r);
     struct cr_rpc_result result = call->result;
     assert_int_equal(call->id, r->last_id);
     call->result = (struct cr_rpc_result){0};
@@ -73,28 +73,28 @@ struct cr_rpc_result rig_collect(struct rpc_rig *r)
     return result;
 }
 
-void rig_start(struct rpc_rig *r, struct cr_conn *conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
-               const char *text)
+void rpc_rig_start(struct rpc_rig *r, struct cr_conn *conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
+                   const char *text)
 {
     cr_rpc_start(conn, ++r->last_id, method, timeout_ms, flag, text);
 }
 
-struct cr_rpc_result rig_ask(struct rpc_rig *r, const char *path, enum cr_rpc_method method, int64_t timeout_ms,
-                             bool flag, const char *text)
+struct cr_rpc_result rpc_rig_ask(struct rpc_rig *r, const char *path, enum cr_rpc_method method, int64_t timeout_ms,
+                                 bool flag, const char *text)
 {
-    struct cr_conn *conn = rig_connect(r, path);
-    rig_start(r, conn, method, timeout_ms, flag, text);
-    struct cr_rpc_result result = rig_collect(r);
+    struct cr_conn *conn = rpc_rig_connect(r, path);
+    rpc_rig_start(r, conn, method, timeout_ms, flag, text);
+    struct cr_rpc_result result = rpc_rig_collect(r);
     cr_rpc_close(conn);
     return result;
 }
 
-struct cr_rpc_result rig_get_info(struct rpc_rig *r, int64_t timeout_ms)
+struct cr_rpc_result rpc_rig_get_info(struct rpc_rig *r, int64_t timeout_ms)
 {
-    return rig_ask(r, r->path, CR_RPC_GET_INFO, timeout_ms, false, NULL);
+    return rpc_rig_ask(r, r->path, CR_RPC_GET_INFO, timeout_ms, false, NULL);
 }
 
-void assert_code(struct cr_rpc_result result, int code)
+void assert_rpc_code(struct cr_rpc_result result, int code)
 {
     if (result.code != code) fail_msg("code %d: %s", result.code, result.text ? result.text : "");
     assert_false(result.refused);

@@ -20,21 +20,21 @@ struct rpc_rig {
 };
 
 /* Setup and teardown of cmocka; *state is the rig. */
-int rig_setup(void **state);
-int rig_teardown(void **state);
+int rpc_rig_setup(void **state);
+int rpc_rig_teardown(void **state);
 
-struct cr_conn *rig_connect(struct rpc_rig *r, const char *path); /* fails the test when it cannot */
+struct cr_conn *rpc_rig_connect(struct rpc_rig *r, const char *path); /* fails the test when it cannot */
 
 /* A call: an id of its own, LONG_MS unless said otherwise. */
-void rig_start(struct rpc_rig *r, struct cr_conn *conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
-               const char *text);
-struct cr_rpc_call *rig_await(struct rpc_rig *r);    /* the next finished call */
-struct cr_rpc_result rig_collect(struct rpc_rig *r); /* of the call started last; the caller's */
-struct cr_rpc_result rig_ask(struct rpc_rig *r, const char *path, enum cr_rpc_method method, int64_t timeout_ms,
-                             bool flag, const char *text); /* all of it on a connection of its own */
-struct cr_rpc_result rig_get_info(struct rpc_rig *r, int64_t timeout_ms);
+void rpc_rig_start(struct rpc_rig *r, struct cr_conn *conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
+                   const char *text);
+struct cr_rpc_call *rpc_rig_await(struct rpc_rig *r);    /* the next finished call */
+struct cr_rpc_result rpc_rig_collect(struct rpc_rig *r); /* of the call started last; the caller's */
+struct cr_rpc_result rpc_rig_ask(struct rpc_rig *r, const char *path, enum cr_rpc_method method, int64_t timeout_ms,
+                                 bool flag, const char *text); /* all of it on a connection of its own */
+struct cr_rpc_result rpc_rig_get_info(struct rpc_rig *r, int64_t timeout_ms);
 
 /* Ends the result. */
-void assert_code(struct cr_rpc_result result, int code);
+void assert_rpc_code(struct cr_rpc_result result, int code);
 
 #endif

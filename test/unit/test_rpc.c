@@ -150,16 +150,16 @@ static void a_server_answers_the_registration(void **state)
     struct seen seen;
     struct honest h;
     honest_start(&h, r->path, handle, &seen);
-    struct cr_rpc_result info = rig_get_info(r, LONG_MS);
+    struct cr_rpc_result info = rpc_rig_get_info(r, LONG_MS);
     assert_seen(&seen, "", 0);
     assert_string_equal(info.plugin.type, "CSIPlugin");
     assert_string_equal(info.plugin.name, "driver.example.com");
     assert_string_equal(info.plugin.endpoint, "/run/d.sock");
     assert_int_equal(info.plugin.n_versions, 2);
-    assert_code(info, 0);
-    assert_code(rig_ask(r, r->path, CR_RPC_NOTIFY, LONG_MS, true, NULL), 0);
+    assert_rpc_code(info, 0);
+    assert_rpc_code(rpc_rig_ask(r, r->path, CR_RPC_NOTIFY, LONG_MS, true, NULL), 0);
     assert_seen(&seen, "\x08\x01", 2);
-    assert_code(rig_ask(r, r->path, CR_RPC_NOTIFY, LONG_MS, false, "no"), 0);
+    assert_rpc_code(rpc_rig_ask(r, r->path, CR_RPC_NOTIFY, LONG_MS, false, "no"), 0);
     assert_seen(&seen, "\x12\x02no", 4);
     honest_stop(&h);
 }
@@ -170,22 +170,22 @@ static void a_server_answers_the_node_calls(void **state)
     struct seen seen;
     struct honest h;
     honest_start(&h, r->path, handle, &seen);
-    struct cr_rpc_result caps = rig_ask(r, r->path, CR_RPC_NODE_GET_CAPABILITIES, LONG_MS, false, NULL);
+    struct cr_rpc_result caps = rpc_rig_ask(r, r->path, CR_RPC_NODE_GET_CAPABILITIES, LONG_MS, false, NULL);
     assert_seen(&seen, "", 0);
     assert_int_equal(caps.capabilities.n_types, 1);
     assert_int_equal(caps.capabilities.types[0], 9);
-    assert_code(caps, 0);
-    struct cr_rpc_result plain = rig_ask(r, r->path, CR_RPC_NODE_GET_INFO, LONG_MS, false, NULL);
+    assert_rpc_code(caps, 0);
+    struct cr_rpc_result plain = rpc_rig_ask(r, r->path, CR_RPC_NODE_GET_INFO, LONG_MS, false, NULL);
     assert_seen(&seen, "", 0);
     assert_string_equal(plain.node.node_id, "node-1");
     assert_true(plain.node.max_volumes == 39);
     assert_string_equal(plain.node.segments[0].key, "example.com/zone");
-    assert_code(plain, 0);
-    struct cr_rpc_result flagged = rig_ask(r, r->path, CR_RPC_NODE_GET_INFO, LONG_MS, true, NULL);
+    assert_rpc_code(plain, 0);
+    struct cr_rpc_result flagged = rpc_rig_ask(r, r->path, CR_RPC_NODE_GET_INFO, LONG_MS, true, NULL);
     assert_seen(&seen, "\x08\x01", 2);
     assert_string_equal(flagged.node.node_id, "node-1");
     assert_int_equal(flagged.node.n_segments, 0);
-    assert_code(flagged, 0);
+    assert_rpc_code(flagged, 0);
     honest_stop(&h);
 }
 
@@ -195,10 +195,10 @@ static void one_connection_carries_one_call_after_another(void **state)
     struct seen seen;
     struct honest h;
     honest_start(&h, r->path, handle, &seen);
-    struct cr_conn *conn = rig_connect(r, r->path);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
     for (int method = CR_RPC_GET_INFO; method <= CR_RPC_NODE_GET_INFO; method++) {
-        rig_start(r, conn, (enum cr_rpc_method)method, LONG_MS, false, NULL);
-        assert_code(rig_collect(r), 0);
+        rpc_rig_start(r, conn, (enum cr_rpc_method)method, LONG_MS, false, NULL);
+        assert_rpc_code(rpc_rig_collect(r), 0);
     }
     cr_rpc_close(conn);
     honest_stop(&h);
@@ -209,9 +209,9 @@ static void an_unserved_method_is_unimplemented(void **state)
     struct rpc_rig *r = *state;
     struct honest h;
     honest_start(&h, r->path, refuse_all, NULL);
-    struct cr_rpc_result result = rig_get_info(r, LONG_MS);
+    struct cr_rpc_result result = rpc_rig_get_info(r, LONG_MS);
     assert_string_equal(result.text, "Method not found!");
-    assert_code(result, CR_GRPC_UNIMPLEMENTED);
+    assert_rpc_code(result, CR_GRPC_UNIMPLEMENTED);
     honest_stop(&h);
 }
 
@@ -221,11 +221,11 @@ static void a_message_may_be_as_long_as_its_bound(void **state)
     size_t len;
     struct honest h;
     honest_start(&h, r->path, answer_at_length, &len);
-    struct cr_conn *conn = rig_connect(r, r->path);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
     for (int i = 0; i < 20; i++) {
         len = i % 2 ? CR_MAX_RPC_MESSAGE + 1 : CR_MAX_RPC_MESSAGE;
-        rig_start(r, conn, CR_RPC_NOTIFY, LONG_MS, true, NULL);
-        assert_code(rig_collect(r), i % 2 ? CR_GRPC_RESOURCE_EXHAUSTED : 0);
+        rpc_rig_start(r, conn, CR_RPC_NOTIFY, LONG_MS, true, NULL);
+        assert_rpc_code(rpc_rig_collect(r), i % 2 ? CR_GRPC_RESOURCE_EXHAUSTED : 0);
     }
     cr_rpc_close(conn);
     honest_stop(&h);
@@ -313,7 +313,7 @@ static void assert_works_at(struct rpc_rig *r, const char *path)
     struct seen seen = {0};
     struct honest h;
     honest_start(&h, path, handle, &seen);
-    assert_code(rig_ask(r, path, CR_RPC_GET_INFO, LONG_MS, false, NULL), 0);
+    assert_rpc_code(rpc_rig_ask(r, path, CR_RPC_GET_INFO, LONG_MS, false, NULL), 0);
     assert_string_equal(seen.authority, "localhost");
     honest_stop(&h);
 }
@@ -379,5 +379,5 @@ int main(void)
         cmocka_unit_test(any_byte_in_a_path_means_itself),
         cmocka_unit_test(paths_of_any_length_work),
     };
-    return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
+    return cmocka_run_group_tests(tests, rpc_rig_setup, rpc_rig_teardown);
 }

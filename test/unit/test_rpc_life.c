@@ -48,8 +48,8 @@ static void a_used_up_budget_makes_no_call(void **state)
 {
     struct rpc_rig *r = *state;
     struct peer *p = peer_start(r->path, silent, NULL);
-    assert_code(rig_get_info(r, 0), CR_GRPC_DEADLINE_EXCEEDED);
-    assert_code(rig_get_info(r, -5), CR_GRPC_DEADLINE_EXCEEDED);
+    assert_rpc_code(rpc_rig_get_info(r, 0), CR_GRPC_DEADLINE_EXCEEDED);
+    assert_rpc_code(rpc_rig_get_info(r, -5), CR_GRPC_DEADLINE_EXCEEDED);
     peer_stop(p);
 }
 
@@ -60,12 +60,12 @@ static void cancelling_reaches_the_peer(void **state)
     char byte;
     assert_int_equal(pipe2(heard, O_CLOEXEC), 0);
     struct peer *p = peer_start(r->path, tell_and_be_silent, heard);
-    struct cr_conn *conn = rig_connect(r, r->path);
-    rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
+    rpc_rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
     assert_int_equal(read(heard[0], &byte, 1), 1);
     cr_rpc_cancel(r->rpc, r->last_id + 1000); /* no such call */
     cr_rpc_cancel(r->rpc, r->last_id);
-    assert_code(rig_collect(r), CR_GRPC_CANCELLED);
+    assert_rpc_code(rpc_rig_collect(r), CR_GRPC_CANCELLED);
     cr_rpc_cancel(r->rpc, r->last_id); /* over already */
     cr_rpc_close(conn);
     peer_wait_ended(p, 1);
@@ -79,10 +79,10 @@ static void closing_cancels_what_runs(void **state)
 {
     struct rpc_rig *r = *state;
     struct peer *p = peer_start(r->path, silent, NULL);
-    struct cr_conn *conn = rig_connect(r, r->path);
-    rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
+    rpc_rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
     cr_rpc_close(conn);
-    assert_code(rig_collect(r), CR_GRPC_CANCELLED);
+    assert_rpc_code(rpc_rig_collect(r), CR_GRPC_CANCELLED);
     peer_wait_ended(p, 1);
     peer_stop(p);
 }
@@ -91,9 +91,9 @@ static void a_finished_call_may_outlive_its_connection(void **state)
 {
     struct rpc_rig *r = *state;
     struct peer *good = peer_start(r->path, peer_good, NULL);
-    struct cr_conn *conn = rig_connect(r, r->path);
-    rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
-    struct cr_rpc_call *call = rig_await(r);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
+    rpc_rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
+    struct cr_rpc_call *call = rpc_rig_await(r);
     cr_rpc_close(conn);
     assert_string_equal(call->result.plugin.name, "n");
     cr_rpc_call_free(call);
@@ -106,14 +106,14 @@ static void a_silent_peer_delays_nobody_else(void **state)
     char other[80];
     snprintf(other, sizeof other, "%s/other", r->directory);
     struct peer *p = peer_start(other, silent, NULL);
-    struct cr_conn *slow = rig_connect(r, other);
-    rig_start(r, slow, CR_RPC_GET_INFO, LONG_MS, false, NULL);
+    struct cr_conn *slow = rpc_rig_connect(r, other);
+    rpc_rig_start(r, slow, CR_RPC_GET_INFO, LONG_MS, false, NULL);
     uint64_t slow_id = r->last_id;
     struct peer *good = peer_start(r->path, peer_good, NULL);
-    for (int i = 0; i < 10; i++) assert_code(rig_get_info(r, LONG_MS), 0);
+    for (int i = 0; i < 10; i++) assert_rpc_code(rpc_rig_get_info(r, LONG_MS), 0);
     peer_stop(good);
     cr_rpc_cancel(r->rpc, slow_id);
-    struct cr_rpc_call *call = rig_await(r);
+    struct cr_rpc_call *call = rpc_rig_await(r);
     assert_int_equal(call->id, slow_id);
     assert_int_equal(call->result.code, CR_GRPC_CANCELLED);
     cr_rpc_call_free(call);
@@ -131,10 +131,10 @@ static void a_dead_connection_stays_dead(void **state)
 {
     struct rpc_rig *r = *state;
     struct peer *p = peer_start(r->path, hang_up, NULL);
-    struct cr_conn *conn = rig_connect(r, r->path);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
     for (int i = 0; i < 2; i++) {
-        rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
-        assert_code(rig_collect(r), CR_GRPC_UNAVAILABLE);
+        rpc_rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
+        assert_rpc_code(rpc_rig_collect(r), CR_GRPC_UNAVAILABLE);
     }
     cr_rpc_close(conn);
     peer_stop(p);
@@ -162,14 +162,14 @@ static void connections_leave_nothing_behind(void **state)
 {
     struct rpc_rig *r = *state;
     struct peer *p = peer_start(r->path, silent, NULL);
-    assert_code(rig_get_info(r, 1), CR_GRPC_DEADLINE_EXCEEDED);
+    assert_rpc_code(rpc_rig_get_info(r, 1), CR_GRPC_DEADLINE_EXCEEDED);
     peer_wait_ended(p, 1);
     size_t fds = entries("/proc/self/fd"), threads = entries("/proc/self/task");
     for (size_t i = 0; i < 200; i++) {
-        struct cr_conn *conn = rig_connect(r, r->path);
-        rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
+        struct cr_conn *conn = rpc_rig_connect(r, r->path);
+        rpc_rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
         cr_rpc_close(conn);
-        assert_code(rig_collect(r), CR_GRPC_CANCELLED);
+        assert_rpc_code(rpc_rig_collect(r), CR_GRPC_CANCELLED);
         peer_wait_ended(p, i + 2);
     }
     assert_settles_at("/proc/self/fd", fds);
@@ -189,7 +189,7 @@ static void every_descriptor_is_closed_on_exec(void **state)
 {
     struct rpc_rig *r = *state;
     struct peer *p = peer_start(r->path, silent, NULL);
-    struct cr_conn *conn = rig_connect(r, r->path);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
     for (int fd = 0; fd < 256; fd++) {
         int flags = inherited[fd] ? -1 : fcntl(fd, F_GETFD);
         if (flags >= 0 && !(flags & FD_CLOEXEC)) fail_msg("descriptor %d would leak", fd);
@@ -254,7 +254,7 @@ static void the_module_may_come_and_go(void **state)
         cr_rpc_free(other);
     }
     struct peer *good = peer_start(r->path, peer_good, NULL);
-    assert_code(rig_get_info(r, LONG_MS), 0);
+    assert_rpc_code(rpc_rig_get_info(r, LONG_MS), 0);
     peer_stop(good);
     cr_rpc_free(NULL);
     cr_rpc_close(NULL);
@@ -271,12 +271,12 @@ static void short_memory_ends_calls_and_loses_none(void **state)
     assert_int_equal(cr_rpc_new(&other, NULL, NULL, &error), CSIREG_ERR_NOMEM);
     assert_int_equal(connect_error(r, r->path), ENOMEM);
     cr_mem_fail_after(0);
-    struct cr_conn *conn = rig_connect(r, r->path);
+    struct cr_conn *conn = rpc_rig_connect(r, r->path);
     for (int i = 0; i < 3; i++) {
         cr_mem_fail_after(1);
-        rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
+        rpc_rig_start(r, conn, CR_RPC_GET_INFO, LONG_MS, false, NULL);
         cr_mem_fail_after(0);
-        assert_code(rig_collect(r), CR_GRPC_INTERNAL);
+        assert_rpc_code(rpc_rig_collect(r), CR_GRPC_INTERNAL);
     }
     cr_rpc_close(conn);
     peer_stop(p);
@@ -298,5 +298,5 @@ int main(void)
         cmocka_unit_test(short_memory_ends_calls_and_loses_none),
     };
     note_inherited();
-    return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
+    return cmocka_run_group_tests(tests, rpc_rig_setup, rpc_rig_teardown);
 }

@@ -17,7 +17,7 @@
 static struct cr_rpc_result get_info_from(struct rpc_rig *r, peer_script *script, const void *arg, int64_t timeout_ms)
 {
     struct peer *p = peer_start(r->path, script, arg);
-    struct cr_rpc_result result = rig_get_info(r, timeout_ms);
+    struct cr_rpc_result result = rpc_rig_get_info(r, timeout_ms);
     peer_wait_ended(p, 1); /* the connection is closed */
     peer_stop(p);
     return result;
@@ -118,7 +118,7 @@ static void peers_without_an_answer(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cr_rpc_result result = get_info_from(*state, cases[i].script, cases[i].arg, cases[i].timeout_ms);
         if (!is_code(result.code, cases[i].code)) fail_msg("%s: code %d %s", cases[i].name, result.code, result.text);
-        assert_code(result, result.code);
+        assert_rpc_code(result, result.code);
     }
 }
 
@@ -144,7 +144,7 @@ static void answers_of_headers_alone(void **state)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct cr_rpc_result result = get_info_from(*state, headers_alone, cases[i].fields, LONG_MS);
         if (result.code != cases[i].code) fail_msg("case %zu: code %d %s", i, result.code, result.text);
-        assert_code(result, cases[i].code);
+        assert_rpc_code(result, cases[i].code);
     }
 }
 
@@ -156,10 +156,10 @@ static void the_text_of_a_peer_is_cleaned_and_cut(void **state)
     const char *long_one[] = {GRPC_HEADERS, "grpc-status", "3", "grpc-message", long_text, NULL};
     struct cr_rpc_result result = get_info_from(*state, headers_alone, odd, LONG_MS);
     assert_string_equal(result.text, "a???\xc3\xa9");
-    assert_code(result, 3);
+    assert_rpc_code(result, 3);
     result = get_info_from(*state, headers_alone, long_one, LONG_MS);
     assert_int_equal(strlen(result.text), CR_MAX_GRPC_MESSAGE);
-    assert_code(result, 3);
+    assert_rpc_code(result, 3);
 }
 
 #define GOOD                                                                                                           \
@@ -208,19 +208,19 @@ static void two_messages(struct peer_conn *c, const void *arg)
 
 static void odd_messages(void **state)
 {
-    assert_code(get_info_from(*state, peer_good, NULL, LONG_MS), 0);
+    assert_rpc_code(get_info_from(*state, peer_good, NULL, LONG_MS), 0);
     struct cr_rpc_result result = get_info_from(*state, no_message, NULL, LONG_MS);
     assert_string_equal(result.text, "no response message");
-    assert_code(result, CR_GRPC_INTERNAL);
-    assert_code(get_info_from(*state, cut_message, NULL, LONG_MS), CR_GRPC_INTERNAL);
+    assert_rpc_code(result, CR_GRPC_INTERNAL);
+    assert_rpc_code(get_info_from(*state, cut_message, NULL, LONG_MS), CR_GRPC_INTERNAL);
     result = get_info_from(*state, no_trailers, NULL, LONG_MS);
     assert_null(result.plugin.name); /* a body came, but the status decides */
-    assert_code(result, CR_GRPC_UNKNOWN);
+    assert_rpc_code(result, CR_GRPC_UNKNOWN);
     result = get_info_from(*state, message_and_error, NULL, LONG_MS);
     assert_null(result.plugin.name);
     assert_string_equal(result.text, "not here");
-    assert_code(result, 5);
-    assert_code(get_info_from(*state, two_messages, NULL, SHORT_MS), CR_GRPC_DEADLINE_EXCEEDED);
+    assert_rpc_code(result, 5);
+    assert_rpc_code(get_info_from(*state, two_messages, NULL, SHORT_MS), CR_GRPC_DEADLINE_EXCEEDED);
 }
 
 static void empty_message(struct peer_conn *c, const void *arg)
@@ -234,7 +234,7 @@ static void an_empty_message_is_a_message(void **state)
 {
     struct cr_rpc_result result = get_info_from(*state, empty_message, NULL, LONG_MS);
     assert_string_equal(result.plugin.type, "");
-    assert_code(result, 0);
+    assert_rpc_code(result, 0);
 }
 
 static void bad_text(struct peer_conn *c, const void *arg)
@@ -301,7 +301,7 @@ static void huge_answers_cost_little_memory(void **state)
         struct cr_rpc_result result = get_info_from(*state, flood, &sizes[i], LONG_MS);
         assert_true(status_kb("VmHWM:") - before < 8 * 1024);
         assert_non_null(strstr(result.text, "65536"));
-        assert_code(result, CR_GRPC_RESOURCE_EXHAUSTED);
+        assert_rpc_code(result, CR_GRPC_RESOURCE_EXHAUSTED);
     }
 }
 
@@ -344,7 +344,7 @@ static void compressed_answers_are_not_inflated(void **state)
     long before = status_kb("VmRSS:");
     struct cr_rpc_result result = get_info_from(*state, send_bomb, &bomb, LONG_MS);
     assert_true(status_kb("VmHWM:") - before < 8 * 1024);
-    assert_code(result, CR_GRPC_UNIMPLEMENTED);
+    assert_rpc_code(result, CR_GRPC_UNIMPLEMENTED);
 }
 
 /* Whatever comes after a correct start, the call ends and nothing breaks. */
@@ -386,5 +386,5 @@ int main(void)
         cmocka_unit_test(compressed_answers_are_not_inflated),
         cmocka_unit_test(random_frames_end_in_an_error),
     };
-    return cmocka_run_group_tests(tests, rig_setup, rig_teardown);
+    return cmocka_run_group_tests(tests, rpc_rig_setup, rpc_rig_teardown);
 }
