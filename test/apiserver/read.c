@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Get and list. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "apiserver/clock.h"
+#include "apiserver/selector.h"
+#include "apiserver/server.h"
+#include "base/buf.h"
+#include "common/alloc.h"
+
+#define FRESH_WAIT (3000 * (int64_t)AS_MS) /* how long a read waits for a version that is not there yet */
+#define MAX_LIST   (1024u * 1024 * 1024)   /* bytes of one list */
+
+bool as_wait_version(struct apiserver *s, const char *rv, struct as_answer *a)
+{
+    char *end;
+    if (!rv || !*rv) return true;
+    errno = 0;
+    unsigned long long wanted = strtoull(rv, &end, 10);
+    if (*end || errno || *rv < '0' || *rv > '9') {
+        as_bad_request(a, "invalid resource version: \"%s\" is not a number", rv);
+        return false;
+    }
+    int64_t deadline = as_now_ns() + FRESH_WAIT;
+    while (s->store.rv < wanted && !s->stopping && as_now_ns() < deadline) as_cond_wait(&s->changed, &s->mu, deadline);
+    if (s->store.rv >= wanted) return true;
+    as_too_large_version(a, wanted, s->store.rv);
+    return false;
+}
+
+void as_get(struct apiserver *s, struct as_request *r, struct as_answer *a)
+{
+    struct as_version *v = NULL;
+    pthread_mutex_lock(&s->mu);
+    if (as_wait_version(s, as_param(&r->params, "resourceVersion"), a)) {
+        v = as_store_get(&s->store, r->route.type, r->route.namespace_, r->route.name);
+        if (v)
+            as_version_ref(v);
+        else
+            as_not_found(a, r->route.type, r->route.name);
+    }
+    pthread_mutex_unlock(&s->mu);
+    if (!v) return;
+    char *full = as_version_full(v);
+    as_answer_text(a, 200, "application/json", need_printf("%s\n", full));
+    free(full);
+    as_version_unref(v);
+}
+
+struct listing {
+    const struct as_selector *selector;
+    const char *namespace_;
+    struct as_version **items;
+    size_t n;
+};
+
+static void visit(void *user, struct as_version *v)
+{
+    struct listing *l = user;
+    if (l->namespace_ && strcmp(l->namespace_, v->namespace_) != 0) return;
+    if (as_selector_match(l->selector, v)) l->items[l->n++] = as_version_ref(v);
+}
+
+static char *list_text(const struct as_resource *type, const struct listing *l, uint64_t rv)
+{
+    struct cr_buf text;
+    cr_buf_init(&text, MAX_LIST);
+    cr_buf_printf(&text,
+                  "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":\"%" PRIu64
+                  "\"},\"items\":[",
+                  type->kind, as_api_version(type), rv);
+    for (size_t i = 0; i < l->n; i++) {
+        if (i) cr_buf_puts(&text, ",");
+        cr_buf_append(&text, l->items[i]->text, l->items[i]->len);
+    }
+    cr_buf_puts(&text, "]}\n");
+    char *out = need_strdup(cr_buf_str(&text));
+    cr_buf_free(&text);
+    return out;
+}
+
+/* What this emulator cannot do yet is refused: an answer that ignored it would be wrong. */
+static bool check_list_options(const struct as_request *r, struct as_answer *a)
+{
+    const char *match = as_param(&r->params, "resourceVersionMatch"), *labels = as_param(&r->params, "labelSelector");
+    if (match && !strcmp(match, "Exact"))
+        as_bad_request(a, "resourceVersionMatch=Exact is not served by this emulator");
+    else if (labels && *labels)
+        as_bad_request(a, "label selectors are not served by this emulator");
+    return a->code == 0;
+}
+
+static void list_selected(struct apiserver *s, struct as_request *r, const struct as_selector *selector,
+                          struct as_answer *a)
+{
+    const struct as_resource *type = r->route.type;
+    struct listing l = {.selector = selector, .namespace_ = r->route.namespace_};
+    pthread_mutex_lock(&s->mu);
+    bool fresh = as_wait_version(s, as_param(&r->params, "resourceVersion"), a);
+    uint64_t rv = s->store.rv;
+    if (fresh) {
+        l.items = need_calloc(s->store.present[as_resource_index(type)] + 1, sizeof *l.items);
+        as_store_each(&s->store, type, visit, &l);
+    }
+    pthread_mutex_unlock(&s->mu);
+    if (fresh) as_answer_text(a, 200, "application/json", list_text(type, &l, rv));
+    for (size_t i = 0; i < l.n; i++) as_version_unref(l.items[i]);
+    free(l.items);
+}
+
+void as_list(struct apiserver *s, struct as_request *r, struct as_answer *a)
+{
+    struct as_selector selector;
+    char *error = NULL;
+    if (!check_list_options(r, a)) return;
+    if (as_selector_parse(&selector, as_param(&r->params, "fieldSelector"), &error))
+        list_selected(s, r, &selector, a);
+    else
+        as_bad_request(a, "%s", error);
+    free(error);
+    as_selector_fini(&selector);
+}
