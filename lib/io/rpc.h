@@ -2,10 +2,11 @@
 /*
  * Unary gRPC calls to Unix sockets: our own connect, then grpc_channel_create_from_fd.
  *
- * Engine thread: everything here but `done`. Pump thread (one, owned by this module): blocks on the completion queue and
- * calls `done` for each finished call, decoded and checked (wire/). All signals are blocked in every thread made here.
- * Each started call ends in exactly one `done`, also when memory is short; finishing never allocates the call.
- * gRPC is initialised by cr_rpc_new and shut down by cr_rpc_free; both are counted inside gRPC, so a host may use it too.
+ * Engine thread: everything here but `done`. Pump thread (one, owned by this module): blocks on the completion queue
+ * and calls `done` for each finished call, decoded and checked (wire/). All signals are blocked in every thread made
+ * here. Each started call ends in exactly one `done`, also when memory is short; finishing never allocates the call.
+ * gRPC is initialised by cr_rpc_new and shut down by cr_rpc_free; both are counted inside gRPC, so a host may use it
+ * too.
  */
 #ifndef CR_IO_RPC_H
 #define CR_IO_RPC_H
@@ -38,7 +39,8 @@ void cr_rpc_free(struct cr_rpc *rpc); /* every call is done and freed, every con
 int cr_rpc_connect(struct cr_rpc *rpc, const char *path, struct cr_conn **out, struct cr_identity *identity);
 void cr_rpc_close(struct cr_conn *conn); /* cancels what runs on it; descriptor and memory go with its last call */
 
-/* flag, text: see CR_EFF_RPC. timeout_ms <= 0: done with DEADLINE_EXCEEDED at once. One call at a time on a connection. */
+/* flag, text: see CR_EFF_RPC. timeout_ms <= 0: done with DEADLINE_EXCEEDED at once. One call at a time on a connection.
+ */
 void cr_rpc_start(struct cr_conn *conn, uint64_t id, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
                   const char *text);
 void cr_rpc_cancel(struct cr_rpc *rpc, uint64_t id); /* unknown id: nothing */

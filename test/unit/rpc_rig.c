@@ -31,8 +31,8 @@ struct cr_rpc_call *rpc_rig_await(struct rpc_rig *r)
 int rpc_rig_setup(void **state)
 {
     struct rpc_rig *r = calloc(1, sizeof *r);
-    strcpy(r->directory, "/tmp/csireg-rpc-XXXXXX");
-    if (!mkdtemp(r->directory)) return -1;
+    snprintf(r->directory, sizeof r->directory, "/tmp/csireg-rpc-XXXXXX");
+    assert_non_null(mkdtemp(r->directory));
     snprintf(r->path, sizeof r->path, "%s/s", r->directory);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);

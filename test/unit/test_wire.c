@@ -16,55 +16,7 @@
 #include "wire/csi.pb-c.h"
 #include "wire/registration.pb-c.h"
 #include "wire/wire.h"
-
-#define RAW(literal) literal, sizeof(literal) - 1
-
-/* ---- building messages byte by byte ---- */
-
-static void varint(struct cr_buf *b, uint64_t v)
-{
-    do {
-        unsigned char byte = (unsigned char)((v & 0x7f) | (v > 0x7f ? 0x80 : 0));
-        assert_true(cr_buf_append(b, &byte, 1));
-        v >>= 7;
-    } while (v);
-}
-
-static void number(struct cr_buf *b, unsigned field, uint64_t v)
-{
-    varint(b, field << 3);
-    varint(b, v);
-}
-
-static void bytes(struct cr_buf *b, unsigned field, const void *data, size_t len)
-{
-    varint(b, field << 3 | 2);
-    varint(b, len);
-    assert_true(cr_buf_append(b, data, len));
-}
-
-static void text(struct cr_buf *b, unsigned field, const char *s) { bytes(b, field, s, strlen(s)); }
-
-static void message(struct cr_buf *b, unsigned field, struct cr_buf *inner)
-{
-    bytes(b, field, cr_buf_str(inner), inner->len);
-    cr_buf_free(inner);
-}
-
-static void fill(struct cr_buf *b, unsigned field, size_t len)
-{
-    char *s = cr_calloc(len + 1, 1);
-    memset(s, 'x', len);
-    bytes(b, field, s, len);
-    cr_free(s);
-}
-
-static struct cr_buf start(void)
-{
-    struct cr_buf b;
-    cr_buf_init(&b, 1 << 20);
-    return b;
-}
+#include "wire_bytes.h"
 
 /* ---- decoding and what is expected of it ---- */
 
@@ -159,13 +111,13 @@ static void method_names(void **state)
 
 static void plugin_info_is_read(void **state)
 {
-    struct cr_buf b = start();
+    struct cr_buf b = wire_start();
     (void)state;
-    text(&b, 4, "1.0.0");
-    text(&b, 1, "CSIPlugin");
-    text(&b, 2, "a.example.com");
-    text(&b, 3, "/run/\xc3\xa9 a.sock");
-    text(&b, 4, "v1.1");
+    wire_text(&b, 4, "1.0.0");
+    wire_text(&b, 1, "CSIPlugin");
+    wire_text(&b, 2, "a.example.com");
+    wire_text(&b, 3, "/run/\xc3\xa9 a.sock");
+    wire_text(&b, 4, "v1.1");
     struct cr_rpc_result r = decode(CR_RPC_GET_INFO, false, &b);
     assert_int_equal(r.code, 0);
     assert_string_equal(r.plugin.type, "CSIPlugin");
@@ -216,16 +168,16 @@ static void empty_messages_are_valid(void **state)
 
 static void unknown_fields_of_every_type_are_skipped(void **state)
 {
-    struct cr_buf b = start();
+    struct cr_buf b = wire_start();
     (void)state;
-    number(&b, 100, UINT64_MAX);
-    text(&b, 101, "\xff not text");
+    wire_number(&b, 100, UINT64_MAX);
+    wire_text(&b, 101, "\xff not text");
     cr_buf_append(&b, RAW("\xb1\x06"
                           "8 bytes!")); /* field 102, fixed64 */
     cr_buf_append(&b, RAW("\xbd\x06"
                           "4by!")); /* field 103, fixed32 */
-    text(&b, 2, "n");
-    bytes(&b, (1u << 29) - 1, "", 0);
+    wire_text(&b, 2, "n");
+    wire_bytes(&b, (1u << 29) - 1, "", 0);
     struct cr_rpc_result r = decode(CR_RPC_GET_INFO, false, &b);
     assert_string_equal(r.plugin.name, "n");
     assert_good(&r);
@@ -233,10 +185,10 @@ static void unknown_fields_of_every_type_are_skipped(void **state)
 
 static void the_last_of_repeated_singular_fields_wins(void **state)
 {
-    struct cr_buf b = start();
+    struct cr_buf b = wire_start();
     (void)state;
-    text(&b, 2, "first");
-    text(&b, 2, "second");
+    wire_text(&b, 2, "first");
+    wire_text(&b, 2, "second");
     struct cr_rpc_result r = decode(CR_RPC_GET_INFO, false, &b);
     assert_string_equal(r.plugin.name, "second");
     assert_good(&r);
@@ -275,12 +227,12 @@ static void malformed_messages_are_refused(void **state)
 
 static void a_cut_message_is_whole_or_refused(void **state)
 {
-    struct cr_buf b = start();
+    struct cr_buf b = wire_start();
     size_t accepted = 0;
     (void)state;
-    text(&b, 1, "CSIPlugin");
-    text(&b, 2, "name");
-    text(&b, 4, "1.0.0");
+    wire_text(&b, 1, "CSIPlugin");
+    wire_text(&b, 2, "name");
+    wire_text(&b, 4, "1.0.0");
     for (size_t len = 0; len <= b.len; len++) {
         struct cr_rpc_result r = decode_raw(CR_RPC_GET_INFO, false, cr_buf_str(&b), len);
         accepted += r.code == 0;
@@ -321,12 +273,12 @@ static void bad_text_is_refused_in_used_fields(void **state)
     (void)state;
     for (unsigned field = 1; field <= 4; field++) {
         for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-            struct cr_buf b = start();
-            text(&b, field, bad[i]);
+            struct cr_buf b = wire_start();
+            wire_text(&b, field, bad[i]);
             assert_refused(decode(CR_RPC_GET_INFO, false, &b), "is not valid UTF-8");
         }
-        struct cr_buf b = start();
-        bytes(&b, field, "a\0b", 3);
+        struct cr_buf b = wire_start();
+        wire_bytes(&b, field, "a\0b", 3);
         struct cr_rpc_result r = decode(CR_RPC_GET_INFO, false, &b);
         assert_non_null(strstr(r.text, names[field - 1]));
         assert_refused(r, "has a NUL byte");
@@ -345,20 +297,20 @@ static void the_longest_text_passes_and_one_more_byte_does_not(void **state)
                  {4, 64, "field supported_versions has 65 bytes, more than 64"}};
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct cr_buf b = start();
-        fill(&b, cases[i].field, cases[i].max);
+        struct cr_buf b = wire_start();
+        wire_fill(&b, cases[i].field, cases[i].max);
         struct cr_rpc_result r = decode(CR_RPC_GET_INFO, false, &b);
         assert_good(&r);
-        b = start();
-        fill(&b, cases[i].field, cases[i].max + 1);
+        b = wire_start();
+        wire_fill(&b, cases[i].field, cases[i].max + 1);
         assert_refused(decode(CR_RPC_GET_INFO, false, &b), cases[i].refusal);
     }
 }
 
 static struct cr_rpc_result with_versions(size_t n)
 {
-    struct cr_buf b = start();
-    for (size_t i = 0; i < n; i++) text(&b, 4, "1.0");
+    struct cr_buf b = wire_start();
+    for (size_t i = 0; i < n; i++) wire_text(&b, 4, "1.0");
     return decode(CR_RPC_GET_INFO, false, &b);
 }
 
@@ -373,9 +325,9 @@ static void sixty_four_versions_pass(void **state)
 
 static void an_oversized_message_is_refused(void **state)
 {
-    struct cr_buf b = start();
+    struct cr_buf b = wire_start();
     (void)state;
-    fill(&b, 100, CR_MAX_RPC_MESSAGE);
+    wire_fill(&b, 100, CR_MAX_RPC_MESSAGE);
     assert_refused(decode(CR_RPC_GET_INFO, false, &b), "more than 65536");
 }
 
@@ -383,28 +335,28 @@ static void an_oversized_message_is_refused(void **state)
 
 static void capability(struct cr_buf *b, uint64_t type)
 {
-    struct cr_buf rpc = start(), entry = start();
-    number(&rpc, 1, type);
-    message(&entry, 1, &rpc);
-    message(b, 1, &entry);
+    struct cr_buf rpc = wire_start(), entry = wire_start();
+    wire_number(&rpc, 1, type);
+    wire_message(&entry, 1, &rpc);
+    wire_message(b, 1, &entry);
 }
 
 static void capabilities_keep_what_was_received(void **state)
 {
     static const int32_t want[] = {1, 9, -1, 9, 2147483647, 7};
-    struct cr_buf b = start(), other = start();
+    struct cr_buf b = wire_start(), other = wire_start();
     (void)state;
     capability(&b, 1);
     capability(&b, 9);
-    capability(&b, UINT64_MAX);         /* -1 as ten bytes */
-    capability(&b, 0);                  /* UNKNOWN is left out */
-    bytes(&b, 1, "", 0);                /* no rpc */
-    text(&other, 2, "some other kind"); /* another member of the oneof */
-    message(&b, 1, &other);
-    bytes(&b, 1, RAW("\x0a\x00")); /* rpc without a type */
+    capability(&b, UINT64_MAX);              /* -1 as ten bytes */
+    capability(&b, 0);                       /* UNKNOWN is left out */
+    wire_bytes(&b, 1, "", 0);                /* no rpc */
+    wire_text(&other, 2, "some other kind"); /* another member of the oneof */
+    wire_message(&b, 1, &other);
+    wire_bytes(&b, 1, RAW("\x0a\x00")); /* rpc without a type */
     capability(&b, 9);
     capability(&b, 2147483647);
-    bytes(&b, 1, RAW("\x0a\x02\x08\x01\x0a\x02\x08\x07")); /* rpc given twice */
+    wire_bytes(&b, 1, RAW("\x0a\x02\x08\x01\x0a\x02\x08\x07")); /* rpc given twice */
     struct cr_rpc_result r = decode(CR_RPC_NODE_GET_CAPABILITIES, false, &b);
     assert_int_equal(r.code, 0);
     assert_int_equal(r.capabilities.n_types, sizeof want / sizeof *want);
@@ -414,7 +366,7 @@ static void capabilities_keep_what_was_received(void **state)
 
 static struct cr_rpc_result with_capabilities(size_t n)
 {
-    struct cr_buf b = start();
+    struct cr_buf b = wire_start();
     for (size_t i = 0; i < n; i++) capability(&b, 9);
     return decode(CR_RPC_NODE_GET_CAPABILITIES, false, &b);
 }
@@ -432,10 +384,10 @@ static void a_thousand_and_twenty_four_capabilities_pass(void **state)
 
 static void segment(struct cr_buf *topology, const char *key, const char *value)
 {
-    struct cr_buf entry = start();
-    if (key) text(&entry, 1, key);
-    if (value) text(&entry, 2, value);
-    message(topology, 1, &entry);
+    struct cr_buf entry = wire_start();
+    if (key) wire_text(&entry, 1, key);
+    if (value) wire_text(&entry, 2, value);
+    wire_message(topology, 1, &entry);
 }
 
 static void assert_segment(const struct cr_rpc_result *r, size_t i, const char *key, const char *value)
@@ -447,18 +399,18 @@ static void assert_segment(const struct cr_rpc_result *r, size_t i, const char *
 
 static void topology_is_sorted_and_the_last_value_wins(void **state)
 {
-    struct cr_buf b = start(), first = start(), second = start();
+    struct cr_buf b = wire_start(), first = wire_start(), second = wire_start();
     (void)state;
-    text(&b, 1, "node-1");
+    wire_text(&b, 1, "node-1");
     segment(&first, "zone", "z1");
     segment(&first, "Zone", "upper");
     segment(&first, "\xc3\xa9", "after ASCII");
     segment(&first, "zone", "z2");
-    message(&b, 3, &first);
+    wire_message(&b, 3, &first);
     segment(&second, NULL, "value alone");
     segment(&second, "key alone", NULL);
     segment(&second, "Zone", "merged");
-    message(&b, 3, &second);
+    wire_message(&b, 3, &second);
     struct cr_rpc_result r = decode(CR_RPC_NODE_GET_INFO, false, &b);
     assert_int_equal(r.code, 0);
     assert_string_equal(r.node.node_id, "node-1");
@@ -476,8 +428,8 @@ static void the_limit_is_read_in_full(void **state)
     static const int64_t limits[] = {0, 1, -1, 2147483648, INT64_MAX, INT64_MIN};
     (void)state;
     for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        struct cr_buf b = start();
-        number(&b, 2, (uint64_t)limits[i]);
+        struct cr_buf b = wire_start();
+        wire_number(&b, 2, (uint64_t)limits[i]);
         struct cr_rpc_result r = decode(CR_RPC_NODE_GET_INFO, false, &b);
         assert_true(r.node.max_volumes == limits[i]);
         assert_good(&r);
@@ -486,14 +438,14 @@ static void the_limit_is_read_in_full(void **state)
 
 static struct cr_rpc_result with_segments(size_t n, bool flag)
 {
-    struct cr_buf b = start(), topology = start();
+    struct cr_buf b = wire_start(), topology = wire_start();
     for (size_t i = 0; i < n; i++) {
         char key[16];
         snprintf(key, sizeof key, "%zu", i);
         segment(&topology, key, "");
     }
-    text(&b, 1, "id");
-    message(&b, 3, &topology);
+    wire_text(&b, 1, "id");
+    wire_message(&b, 3, &topology);
     return decode(CR_RPC_NODE_GET_INFO, flag, &b);
 }
 
@@ -512,21 +464,21 @@ static void bad_text_in_topology_is_refused(void **state)
     static const char *const wire[] = {"\x0a\x01\xff", "\x12\x01\xff", "\x0a\x01\x00", "\x12\x01\x00"};
     (void)state;
     for (size_t i = 0; i < sizeof wire / sizeof *wire; i++) {
-        struct cr_buf b = start(), topology = start();
-        bytes(&topology, 1, wire[i], 3);
-        message(&b, 3, &topology);
+        struct cr_buf b = wire_start(), topology = wire_start();
+        wire_bytes(&topology, 1, wire[i], 3);
+        wire_message(&b, 3, &topology);
         assert_refused(decode(CR_RPC_NODE_GET_INFO, false, &b), i % 2 ? "field value" : "field key");
     }
 }
 
 static void a_flagged_answer_is_read_for_its_node_id_alone(void **state)
 {
-    struct cr_buf b = start(), topology = start();
+    struct cr_buf b = wire_start(), topology = wire_start();
     (void)state;
-    text(&b, 1, "id");
-    number(&b, 2, 39);
+    wire_text(&b, 1, "id");
+    wire_number(&b, 2, 39);
     segment(&topology, "\xff", "a\tb");
-    message(&b, 3, &topology);
+    wire_message(&b, 3, &topology);
     struct cr_rpc_result r = decode(CR_RPC_NODE_GET_INFO, true, &b);
     assert_string_equal(r.node.node_id, "id");
     assert_int_equal(r.node.max_volumes, 0);
@@ -544,9 +496,9 @@ static void a_flagged_answer_is_read_for_its_node_id_alone(void **state)
 /* 2 bytes of an unknown field cost far more than 16 times as much when protobuf-c keeps them. */
 static void a_message_that_would_swell_is_refused(void **state)
 {
-    struct cr_buf b = start();
+    struct cr_buf b = wire_start();
     (void)state;
-    while (b.len + 2 <= CR_MAX_RPC_MESSAGE) bytes(&b, 15, "", 0);
+    while (b.len + 2 <= CR_MAX_RPC_MESSAGE) wire_bytes(&b, 15, "", 0);
     cr_mem_fail_after(0);
     struct cr_rpc_result r = decode(CR_RPC_GET_INFO, false, &b);
     assert_true(cr_mem_count() < 8);
