@@ -178,6 +178,7 @@ static void driver_register(struct cr_core *core, const struct cr_input *in)
     struct cr_instance *i = instance_new(core);
     if (!i) return;
     i->from_host = true;
+    i->identity.birth_ns = core->now.wall_ms * 1000000; /* its order among several instances of the name */
     if (!fill_handed_over(i, in)) {
         struct csireg_error *oom = cr_error_oom();
         cr_emit_event(core, CSIREG_EVENT_FAILED, i, NULL, oom);

@@ -37,6 +37,7 @@ struct cr_core_config {
     bool local_only;            /* no API: publication is skipped and drivers are registered on this node only */
     bool fallback_to_node_flow; /* registration-dropped=node-flow */
     bool create_at_start;
+    bool first_instance_wins;   /* same-name=first: of equal versions the first instance stays, as in kubelet */
     bool watches_registry;             /* first door in use: lookups say "not ready" until the initial scan was tried */
     int32_t node_info_from_controller; /* the capability's number */
     const char *const *migrated_plugins;

@@ -32,21 +32,27 @@ struct cr_driver *cr_driver_claim(struct cr_core *core, const char *name, struct
     if (!d) d = driver_new(core, name);
     if (!d) return NULL;
     if (d->owner == inst) return d;
-    d->owner = inst;
+    if (d->owner)
+        d->claimant = inst;
+    else
+        d->owner = inst;
     inst->driver = d;
     cr_driver_changed(d);
     core->generation++;
     return d;
 }
 
-void cr_driver_release(struct cr_driver *d)
+void cr_driver_release(struct cr_driver *d, struct cr_instance *inst)
 {
-    struct cr_instance *i = d->owner;
-    if (i && i->driver == d) i->driver = NULL;
-    if (i) i->core->generation++;
-    d->owner = NULL;
+    if (inst->driver == d) inst->driver = NULL;
+    inst->core->generation++;
     cr_driver_changed(d);
-    if (!d->pending && !d->touched) cr_driver_free(d);
+    if (d->owner == inst) {
+        d->owner = d->claimant; /* there is nobody to take over from any more */
+        cr_desired_fini(&d->saved);
+    }
+    if (d->claimant == inst || d->claimant == d->owner) d->claimant = NULL;
+    if (!d->owner && !d->pending && !d->touched) cr_driver_free(d);
 }
 
 void cr_driver_changed(struct cr_driver *d)
@@ -136,6 +142,7 @@ void cr_driver_free(struct cr_driver *d)
     cr_list_remove(&d->node);
     view_fini(&d->view);
     cr_desired_fini(&d->desired);
+    cr_desired_fini(&d->saved);
     cr_free(d->name);
     cr_free(d->warning);
     csireg_error_free(d->error);

@@ -158,16 +158,6 @@ static int choose(struct cr_instance *i, struct csireg_error **err)
     return 0;
 }
 
-/* Another instance has the name. */
-static struct csireg_error *taken_error(const struct cr_instance *i, const struct cr_instance *other)
-{
-    return cr_error_new(
-        CSIREG_ERR_REFUSED,
-        "%s: another instance already registers this driver (its endpoint %s, registration socket %s; this "
-        "one's endpoint %s): remove one of the two",
-        i->plugin.name, other->endpoint, other->path ? other->path : "(handed over by the host)", i->endpoint);
-}
-
 static void ask_handler(struct cr_instance *i)
 {
     cr_free(i->endpoint);
@@ -177,16 +167,6 @@ static void ask_handler(struct cr_instance *i)
     cr_instance_set_state(i, CR_STATE_HANDLER);
     i->timer_ms = i->core->now.mono_ms + i->core->config.handler_timeout_ms;
     cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN, i);
-}
-
-static bool claim(struct cr_instance *i)
-{
-    struct cr_driver *mine = i->driver;
-    if (mine && strcmp(mine->name, i->plugin.name) != 0) {
-        i->previous = mine;
-        i->driver = NULL;
-    }
-    return cr_driver_claim(i->core, i->plugin.name, i) != NULL;
 }
 
 static void check_plugin(struct cr_instance *i)
@@ -206,15 +186,7 @@ static void check_plugin(struct cr_instance *i)
         cr_instance_rejected(i, "GetInfo", refusal(i, err));
         return;
     }
-    struct cr_driver *d = cr_driver_find(i->core, i->plugin.name);
-    if (d && d->owner && d->owner != i) {
-        i->waits_for_name = true;
-        cr_instance_rejected(i, "GetInfo", taken_error(i, d->owner));
-    } else if (!claim(i)) {
-        cr_instance_rejected(i, "GetInfo", cr_error_oom());
-    } else {
-        begin_node_rpcs(i);
-    }
+    if (cr_contest_enter(i)) begin_node_rpcs(i);
 }
 
 /* ---- node RPCs ---- */
@@ -447,13 +419,16 @@ static void fall_back(struct cr_instance *i, struct csireg_error *err)
 
 void cr_handshake_published(struct cr_instance *i, struct csireg_error *err, bool dropped)
 {
+    if (!err) cr_contest_won(i);
     if (!err && registered(i) != 0) err = cr_error_oom();
     if (!err) {
         notify_registered(i);
     } else if (dropped && i->core->config.fallback_to_node_flow) {
         fall_back(i, err);
     } else {
-        if (!err->retryable)
+        if (!cr_instance_owns(i))
+            cr_publisher_restore(i->core, i->driver);
+        else if (!err->retryable)
             cr_instance_withdraw(i, err);
         else if (!i->driver->registered)
             cr_publisher_leave(i->driver);

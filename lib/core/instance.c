@@ -43,10 +43,23 @@ void cr_instance_close(struct cr_instance *i)
 
 /* ---- attempts ---- */
 
+bool cr_instance_owns(const struct cr_instance *i) { return i->driver && i->driver->owner == i; }
+
+/* What is on its way to the API server is not awaited any more. */
+static void stop_publishing(struct cr_instance *i)
+{
+    struct cr_driver *d = i->driver;
+    if (i->state != CR_STATE_PUBLISHING || !d) return;
+    if (d->claimant == i)
+        cr_publisher_restore(i->core, d);
+    else if (!d->registered)
+        cr_publisher_leave(d);
+}
+
 void cr_instance_start(struct cr_instance *i)
 {
     cr_instance_close(i);
-    if (i->state == CR_STATE_PUBLISHING && i->driver && !i->driver->registered) cr_publisher_leave(i->driver);
+    stop_publishing(i);
     if (i->token) cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i);
     i->token = 0;
     cr_instance_set_state(i, CR_STATE_NEW);
@@ -61,16 +74,8 @@ void cr_instance_start(struct cr_instance *i)
 void cr_instance_retry(struct cr_instance *i)
 {
     cr_backoff_reset(&i->backoff);
-    if (i->state == CR_STATE_BACKOFF || i->state == CR_STATE_UNCONFIRMED) cr_instance_start(i);
-}
-
-void cr_instance_name_free(struct cr_core *core, const char *name)
-{
-    CR_LIST_FOREACH_SAFE(l, &core->instances)
-    {
-        struct cr_instance *i = cr_instance_of(l);
-        if (i->waits_for_name && strcmp(cr_instance_name(i), name) == 0) cr_instance_retry(i);
-    }
+    bool waits = i->state == CR_STATE_BACKOFF || i->state == CR_STATE_UNCONFIRMED || i->state == CR_STATE_STANDBY;
+    if (waits) cr_instance_start(i);
 }
 
 /* ---- how an attempt ends ---- */
@@ -98,7 +103,7 @@ static void record(struct cr_instance *i, const char *step, struct csireg_error 
 
 void cr_instance_withdraw(struct cr_instance *i, const struct csireg_error *why)
 {
-    if (!i->driver) return;
+    if (!cr_instance_owns(i)) return;
     if (i->driver->registered)
         cr_driver_unregister(i->driver, why);
     else
@@ -112,13 +117,13 @@ static void give_up_previous(struct cr_instance *i)
     if (!old) return;
     i->previous = NULL;
     cr_driver_unregister(old, i->error);
-    cr_driver_release(old);
+    cr_driver_release(old, i);
 }
 
 static void restore_previous(struct cr_instance *i)
 {
     if (!i->previous) return;
-    if (i->driver) cr_driver_release(i->driver);
+    if (i->driver) cr_driver_release(i->driver, i);
     i->driver = i->previous;
     i->previous = NULL;
 }
@@ -129,14 +134,14 @@ static void end_of_recreation(struct cr_instance *i)
     if (i->recreated) {
         i->recreated = false;
         give_up_previous(i);
-        if (i->driver && i->driver->registered) cr_driver_unregister(i->driver, i->error);
+        if (cr_instance_owns(i) && i->driver->registered) cr_driver_unregister(i->driver, i->error);
     }
     restore_previous(i);
 }
 
 static void wait_for_next_try(struct cr_instance *i)
 {
-    bool transient = !i->error || i->error->retryable;
+    bool transient = !i->error || i->error->retryable || i->waits_for_name; /* the name is free again */
     int64_t delay = transient ? cr_backoff_next(&i->backoff, CR_BACKOFF_FIRST_MS, CR_BACKOFF_CAP_MS, &i->core->rng)
                               : CR_BACKOFF_CAP_MS + (int64_t)cr_rng_below(&i->core->rng, CR_BACKOFF_CAP_MS / 10);
     i->timer_ms = i->core->now.mono_ms + delay;
@@ -149,19 +154,25 @@ static void tried(struct cr_instance *i)
     i->core->generation++;
 }
 
+/* Gives the name up; a standby of it may try. */
+static void release_name(struct cr_instance *i, struct cr_driver *d)
+{
+    CR_AUTO_CHARP name = cr_strdup(d->name);
+    bool owned = d->owner == i;
+    cr_driver_release(d, i);
+    if (owned && name) cr_contest_name_free(i->core, name);
+}
+
 void cr_instance_settle(struct cr_instance *i)
 {
     cr_instance_close(i);
     end_of_recreation(i);
-    bool keeps = i->plugin_accepted || (i->driver && i->driver->registered);
-    cr_instance_set_state(i, keeps ? CR_STATE_UNCONFIRMED : CR_STATE_BACKOFF);
-    wait_for_next_try(i);
+    bool keeps = i->plugin_accepted || (cr_instance_owns(i) && i->driver->registered);
+    bool stands_by = !keeps && i->waits_for_name && cr_contest_is_taken(i);
+    cr_instance_set_state(i, keeps ? CR_STATE_UNCONFIRMED : stands_by ? CR_STATE_STANDBY : CR_STATE_BACKOFF);
+    if (!stands_by) wait_for_next_try(i);
     tried(i);
-    if (keeps || !i->driver) return;
-    struct cr_driver *d = i->driver;
-    CR_AUTO_CHARP name = cr_strdup(d->name);
-    cr_driver_release(d);
-    if (name) cr_instance_name_free(i->core, name);
+    if (!keeps && i->driver) release_name(i, i->driver);
 }
 
 void cr_instance_failed(struct cr_instance *i, const char *step, struct csireg_error *err)
@@ -215,13 +226,15 @@ void cr_instance_succeeded(struct cr_instance *i)
 static void let_go(struct cr_instance *i, struct cr_driver *d)
 {
     if (!d) return;
-    if (d->registered)
+    if (d->claimant == i) {
+        stop_publishing(i);
+    } else if (d->registered) {
+        if (d == i->driver && cr_contest_succeed(i)) return;
         cr_driver_unregister(d, NULL);
-    else if (cr_plan_is_install(d) || d->touched)
+    } else if (cr_plan_is_install(d) || d->touched) {
         cr_publisher_remove(i->core, d);
-    CR_AUTO_CHARP name = cr_strdup(d->name);
-    cr_driver_release(d);
-    if (name) cr_instance_name_free(i->core, name);
+    }
+    release_name(i, d);
 }
 
 /* A failed attempt may have left a write of unknown outcome under a name that nobody owns now. */

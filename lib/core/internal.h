@@ -5,6 +5,7 @@
  *   core.c          inputs to the right object, effects out, deadlines
  *   instance.c      one registration socket (or one driver that the host handed over): its life
  *   handshake.c     the steps of an attempt, from connect to notification
+ *   contest.c       several instances of one name: who wins, takes over, waits
  *   driver.c        who owns a name; registered, being removed
  *   publisher.c     the one writer: when to read, write, wait, give up
  *   plan.c          what to write next: desired state against the objects as last received
@@ -52,7 +53,8 @@ void cr_desired_fini(struct cr_desired *d);
 struct cr_driver {
     struct cr_list node;
     char *name;
-    struct cr_instance *owner; /* NULL: nobody has the name; what is left is to be removed */
+    struct cr_instance *owner;    /* NULL: nobody has the name; what is left is to be removed */
+    struct cr_instance *claimant; /* a stronger instance whose attempt runs beside the registered owner */
 
     bool registered;           /* lookups find it */
     struct csireg_driver view; /* valid while registered; strings owned */
@@ -60,9 +62,10 @@ struct cr_driver {
     bool completed; /* controller flow: D with our node id was seen */
 
     struct cr_desired desired;
-    bool pending;    /* desired is not yet confirmed by the API server */
-    bool sent;       /* the write in flight carries a change of this name */
-    bool expected;   /* and its answer must show what is desired */
+    struct cr_desired saved; /* the owner's, while a claimant's is being published */
+    bool pending;            /* desired is not yet confirmed by the API server */
+    bool sent;               /* the write in flight carries a change of this name */
+    bool expected;           /* and its answer must show what is desired */
     unsigned writes; /* that carried the name since pending: a server that keeps nothing is not written to for ever */
     bool touched;    /* a write of ours may have left something under this name */
     bool isolated;   /* a write with several names was refused: this one is tried alone */
@@ -77,9 +80,11 @@ struct cr_driver {
 };
 
 struct cr_driver *cr_driver_find(struct cr_core *core, const char *name);
-/* Makes inst the owner of name (creating the record); NULL: no memory. The name must be free or inst's already. */
+/* Makes inst the owner of name, or its claimant when another instance is registered (creating the record). NULL: no
+ * memory. */
 struct cr_driver *cr_driver_claim(struct cr_core *core, const char *name, struct cr_instance *inst);
-void cr_driver_release(struct cr_driver *d); /* the owner lets go; a record with nothing left to do goes away */
+/* inst lets go, as owner or claimant; a record with nothing left to do goes away. */
+void cr_driver_release(struct cr_driver *d, struct cr_instance *inst);
 int cr_driver_set_registered(struct cr_driver *d, const struct csireg_driver *view); /* 0 or NOMEM; emits events */
 /* Lookups stop finding it, the host is told, everything published under the name is to be removed. */
 void cr_driver_unregister(struct cr_driver *d, const struct csireg_error *why);
@@ -134,9 +139,9 @@ void cr_instance_start(struct cr_instance *i);  /* a new attempt, from whatever 
 void cr_instance_retry(struct cr_instance *i);  /* forgets the backoff; starts at once when it was waiting */
 void cr_instance_vanish(struct cr_instance *i); /* the socket went or the host took the driver back; frees i */
 void cr_instance_free(struct cr_instance *i);
-void cr_instance_close(struct cr_instance *i);                      /* drops what is awaited, closes both connections */
-bool cr_instance_gathering(const struct cr_instance *i);            /* between connect and the end of its node RPCs */
-void cr_instance_name_free(struct cr_core *core, const char *name); /* who was refused it tries again */
+void cr_instance_close(struct cr_instance *i);           /* drops what is awaited, closes both connections */
+bool cr_instance_gathering(const struct cr_instance *i); /* between connect and the end of its node RPCs */
+bool cr_instance_owns(const struct cr_instance *i); /* the registration or, if nobody is registered, the name is its */
 
 /* the ends of an attempt; each takes err */
 void cr_instance_failed(struct cr_instance *i, const char *step,
@@ -148,6 +153,13 @@ void cr_instance_succeeded(struct cr_instance *i);
 void cr_instance_settle(struct cr_instance *i); /* to BACKOFF or UNCONFIRMED, with the timer for the next attempt */
 void cr_instance_withdraw(struct cr_instance *i,
                           const struct csireg_error *why); /* what is published under its name goes */
+
+/* contest.c */
+bool cr_contest_enter(struct cr_instance *i);      /* false: refused, the attempt is over; true: i->driver is claimed */
+void cr_contest_won(struct cr_instance *i);        /* published: a claimant becomes the owner, the old one a standby */
+bool cr_contest_succeed(struct cr_instance *gone); /* true: another instance inherits what `gone` had registered */
+bool cr_contest_is_taken(const struct cr_instance *i); /* another instance has its name */
+void cr_contest_name_free(struct cr_core *core, const char *name); /* the best standby tries again */
 
 /* handshake.c */
 void cr_handshake_begin(struct cr_instance *i);
@@ -210,7 +222,9 @@ void cr_publisher_prefetch(struct cr_core *core);
 void cr_publisher_want(struct cr_core *core, struct cr_driver *d, struct cr_desired *desired, uint64_t fresh_after);
 void cr_publisher_remove(struct cr_core *core, struct cr_driver *d);
 void cr_publisher_leave(struct cr_driver *d); /* stops working on the name */
-void cr_publisher_step(struct cr_core *core); /* sends what can be sent now */
+void cr_publisher_restore(struct cr_core *core,
+                          struct cr_driver *d); /* back to what the owner has: the claimant gave up */
+void cr_publisher_step(struct cr_core *core);   /* sends what can be sent now */
 void cr_publisher_timer(struct cr_core *core);
 void cr_publisher_answer(struct cr_core *core, uint64_t id, struct cr_api_answer *answer);
 void cr_publisher_retry_now(struct cr_core *core);

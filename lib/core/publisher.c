@@ -55,8 +55,9 @@ static void settle_pending(struct cr_driver *d)
 /* The end of an installation: to the attempt that waits for it, if it still does. Takes err. */
 static void report(struct cr_driver *d, struct csireg_error *err, bool dropped)
 {
-    if (d->owner && d->owner->state == CR_STATE_PUBLISHING && d->owner->driver == d)
-        cr_handshake_published(d->owner, err, dropped);
+    struct cr_instance *i = d->claimant ? d->claimant : d->owner;
+    if (i && i->state == CR_STATE_PUBLISHING && i->driver == d)
+        cr_handshake_published(i, err, dropped);
     else
         csireg_error_free(err);
 }
@@ -139,7 +140,10 @@ static void due(struct cr_core *core, struct cr_driver *d)
 
 void cr_publisher_want(struct cr_core *core, struct cr_driver *d, struct cr_desired *desired, uint64_t fresh_after)
 {
-    cr_desired_fini(&d->desired);
+    if (d->claimant && d->saved.want == CR_WANT_LEAVE)
+        d->saved = d->desired;
+    else
+        cr_desired_fini(&d->desired);
     d->desired = *desired;
     *desired = (struct cr_desired){.want = CR_WANT_LEAVE};
     d->fresh_after = fresh_after;
@@ -162,6 +166,16 @@ void cr_publisher_leave(struct cr_driver *d)
 {
     cr_desired_fini(&d->desired);
     settle_pending(d);
+}
+
+void cr_publisher_restore(struct cr_core *core, struct cr_driver *d)
+{
+    if (d->saved.want == CR_WANT_LEAVE) return;
+    cr_desired_fini(&d->desired);
+    d->desired = d->saved;
+    d->saved = (struct cr_desired){.want = CR_WANT_LEAVE};
+    due(core, d);
+    if (core->config.local_only) settle_pending(d);
 }
 
 void cr_publisher_retry_now(struct cr_core *core)

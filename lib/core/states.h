@@ -11,24 +11,25 @@
 
 #define CR_TO(state) (1u << CR_STATE_##state)
 /* Not in the table: every state may fall back to NEW (the socket was made anew, the host asked for a retry). */
-#define CR_TO_FAILED (CR_TO(REJECTING) | CR_TO(BACKOFF) | CR_TO(UNCONFIRMED))
+#define CR_TO_FAILED (CR_TO(REJECTING) | CR_TO(BACKOFF) | CR_TO(STANDBY) | CR_TO(UNCONFIRMED) | CR_TO(REGISTERED))
 
 /* clang-format off */
-#define CR_STATES(X)                                                                                                  \
-    X(NEW,          "new",                   CR_TO(CONNECTING) | CR_TO(ENDPOINT) | CR_TO(BACKOFF))                    \
-    X(CONNECTING,   "connecting",            CR_TO(GET_INFO) | CR_TO(BACKOFF) | CR_TO(UNCONFIRMED))                    \
-    X(GET_INFO,     "get-info",              CR_TO(ENDPOINT) | CR_TO(HANDLER) | CR_TO_FAILED)                         \
-    X(HANDLER,      "handler",               CR_TO(NOTIFYING) | CR_TO_FAILED)                                          \
-    X(ENDPOINT,     "connecting-endpoint",   CR_TO(CAPABILITIES) | CR_TO(NODE_INFO) | CR_TO_FAILED)                    \
-    X(CAPABILITIES, "node-get-capabilities", CR_TO(CSIDRIVER) | CR_TO(NODE_INFO) | CR_TO_FAILED)                       \
-    X(CSIDRIVER,    "reading-csidriver",     CR_TO(NODE_INFO) | CR_TO_FAILED)                                          \
-    X(NODE_INFO,    "node-get-info",         CR_TO(PUBLISHING) | CR_TO_FAILED)                                         \
-    X(PUBLISHING,   "publishing",            CR_TO(NOTIFYING) | CR_TO(REGISTERED) | CR_TO(ENDPOINT) | CR_TO_FAILED)    \
-    X(NOTIFYING,    "notifying",             CR_TO(REGISTERED) | CR_TO(UNCONFIRMED))                                   \
-    X(REJECTING,    "rejecting",             CR_TO(BACKOFF) | CR_TO(UNCONFIRMED))                                      \
-    X(REGISTERED,   "registered",            CR_TO(CONNECTING) | CR_TO(ENDPOINT))                                      \
-    X(UNCONFIRMED,  "unconfirmed",           CR_TO(CONNECTING))                                                        \
-    X(BACKOFF,      "backoff",               CR_TO(CONNECTING) | CR_TO(ENDPOINT))
+#define CR_STATES(X)                                                                                              \
+    X(NEW,          "new",                   CR_TO(CONNECTING) | CR_TO(ENDPOINT) | CR_TO(BACKOFF) | CR_TO(STANDBY)) \
+    X(CONNECTING,   "connecting",            CR_TO(GET_INFO) | CR_TO_FAILED)                 \
+    X(GET_INFO,     "get-info",              CR_TO(ENDPOINT) | CR_TO(HANDLER) | CR_TO_FAILED)                      \
+    X(HANDLER,      "handler",               CR_TO(NOTIFYING) | CR_TO_FAILED)                                       \
+    X(ENDPOINT,     "connecting-endpoint",   CR_TO(CAPABILITIES) | CR_TO(NODE_INFO) | CR_TO_FAILED)                 \
+    X(CAPABILITIES, "node-get-capabilities", CR_TO(CSIDRIVER) | CR_TO(NODE_INFO) | CR_TO_FAILED)                    \
+    X(CSIDRIVER,    "reading-csidriver",     CR_TO(NODE_INFO) | CR_TO_FAILED)                                       \
+    X(NODE_INFO,    "node-get-info",         CR_TO(PUBLISHING) | CR_TO_FAILED)                                      \
+    X(PUBLISHING,   "publishing",            CR_TO(NOTIFYING) | CR_TO(ENDPOINT) | CR_TO_FAILED)                     \
+    X(NOTIFYING,    "notifying",             CR_TO(REGISTERED) | CR_TO(UNCONFIRMED) | CR_TO(STANDBY))               \
+    X(REJECTING,    "rejecting",             CR_TO(BACKOFF) | CR_TO(STANDBY) | CR_TO(UNCONFIRMED))                  \
+    X(REGISTERED,   "registered",            CR_TO(ENDPOINT) | CR_TO(STANDBY))                                      \
+    X(UNCONFIRMED,  "unconfirmed",           CR_TO(STANDBY))                                                        \
+    X(BACKOFF,      "backoff",               0u)                                                                    \
+    X(STANDBY,      "standby",               0u)
 /* clang-format on */
 
 enum cr_state {

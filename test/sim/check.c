@@ -104,11 +104,39 @@ void check_registered(struct sim *s, const struct plugin *p)
 
 /* ---- in the end ---- */
 
-static bool twin_is_active(const struct sim *s, int k)
+static bool twin_exists(const struct sim *s, int k)
 {
     for (int i = 0; i < s->n_plugins; i++)
         if (i != k && s->plugins[i].exists && strcmp(s->plugins[i].name, s->plugins[k].name) == 0) return true;
     return false;
+}
+
+/* Which instance status shows as the active one of the plugin's name. */
+static bool is_active(struct sim *s, const struct plugin *p)
+{
+    json_t *status = cr_core_status(s->core);
+    size_t k;
+    const json_t *i;
+    bool active = false;
+    json_array_foreach(json_object_get(status, "sockets"), k, i) active |=
+        strcmp(text(i, "path"), p->third_door ? "" : p->path) == 0 && strcmp(text(i, "driver"), p->name) == 0 &&
+        json_is_true(json_object_get(i, "active"));
+    json_decref(status);
+    return active;
+}
+
+/* Of several instances of one name and version the newest socket is the active one. */
+static void check_twins(struct sim *s, int k)
+{
+    const struct plugin *p = &s->plugins[k];
+    bool newest = true;
+    for (int i = 0; i < s->n_plugins; i++) {
+        const struct plugin *q = &s->plugins[i];
+        if (i == k || !q->exists || strcmp(q->name, p->name) != 0) continue;
+        if (q->third_door || p->third_door) return;
+        newest &= p->identity.birth_ns > q->identity.birth_ns;
+    }
+    if (is_active(s, p) != newest) sim_fail(s, "newest wins", "%s is %sactive", p->path, newest ? "not " : "");
 }
 
 static bool in_status(struct sim *s, const struct plugin *p, const char *state)
@@ -140,15 +168,16 @@ static void check_good(struct sim *s, int k)
                  server_find(s->server.csinode, "driverRegistrations", p->name);
     if (!in_status(s, p, "registered")) sim_fail(s, "converges", "%s is not registered in the end", p->name);
     if (!entry) sim_fail(s, "converges", "%s has no entry in the end", p->name);
-    if (!p->third_door && !p->notified && !twin_is_active(s, k))
+    if (!p->third_door && !p->notified && !twin_exists(s, k))
         sim_fail(s, "converges", "%s was never told that it is registered", p->path);
     check_controller_entry(s, p);
+    if (!s->config.first_instance_wins) check_twins(s, k);
 }
 
 static void check_absent(struct sim *s, int k)
 {
     const struct plugin *p = &s->plugins[k];
-    if (twin_is_active(s, k) || json_object_get(s->lost, p->name)) return;
+    if (twin_exists(s, k) || json_object_get(s->lost, p->name)) return;
     if (server_find(s->server.csinode, "drivers", p->name) ||
         server_find(s->server.csinode, "driverRegistrations", p->name))
         sim_fail(s, "vanished entries go", "%s is gone, its entry is not", p->name);
@@ -157,7 +186,7 @@ static void check_absent(struct sim *s, int k)
 static void check_silence(struct sim *s)
 {
     for (int i = 0; i < MAX_CONNS; i++)
-        if (s->conns[i].open && s->plugins[s->conns[i].plugin].kind == GOOD && !twin_is_active(s, s->conns[i].plugin))
+        if (s->conns[i].open && s->plugins[s->conns[i].plugin].kind == GOOD && !twin_exists(s, s->conns[i].plugin))
             sim_fail(s, "connections closed", "one to %s is still open", s->plugins[s->conns[i].plugin].name);
 }
 

@@ -16,6 +16,12 @@ static void new_values(struct sim *s, struct plugin *p)
     p->limit = (int64_t)sim_below(s, 6) * 10 - 10;
 }
 
+static void new_file(struct sim *s, struct plugin *p)
+{
+    p->identity.ino = ++s->generation;
+    p->identity.birth_ns = (int64_t)s->generation;
+}
+
 /* Two instances of one name. */
 static void take_over_name(struct plugin *p, const struct plugin *twin)
 {
@@ -38,7 +44,8 @@ void plugins_init(struct sim *s)
         new_values(s, p);
         p->exists = sim_below(s, 2);
         p->listening = true;
-        p->identity = (struct cr_identity){.dev = 1, .ino = ++s->generation};
+        p->identity = (struct cr_identity){.dev = 1};
+        new_file(s, p);
     }
 }
 
@@ -92,8 +99,7 @@ static void change(struct sim *s, struct plugin *p)
     if (what == 0) p->exists = !p->exists;
     if (what == 1) new_values(s, p);
     if (what == 2) p->listening = !p->listening;
-    if (what == 3 && !p->third_door) p->identity.ino = ++s->generation;
-    if (p->exists && !was) p->identity.ino = ++s->generation;
+    if ((what == 3 && !p->third_door) || (p->exists && !was)) new_file(s, p);
     if (what == 0 || what == 3) {
         p->told = false;
         p->notified = false;

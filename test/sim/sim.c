@@ -262,6 +262,7 @@ static void init(struct sim *s, uint64_t seed, bool verbose)
                                         .gate = sim_below(s, 3) != 0,
                                         .fallback_to_node_flow = sim_below(s, 4) == 0,
                                         .create_at_start = sim_below(s, 8) == 0,
+                                        .first_instance_wins = sim_below(s, 6) == 0,
                                         .watches_registry = true,
                                         .node_info_from_controller = 9,
                                         .gather_window_ms = sim_below(s, 5) ? 50 : 0,
