@@ -16,6 +16,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "io/http_internal.h"
+#include "unit/golden.h"
 #include "unit/http_rig.h"
 
 /* ---- plain requests ---- */
@@ -486,6 +487,57 @@ static void test_proxy_when_asked_for(void **state)
     assert_true(seen);
 }
 
+/* ---- short of memory ---- */
+
+struct ending {
+    int times;
+    enum cr_transport transport;
+};
+
+static void note_ending(void *user, uint64_t id, struct cr_api_answer *answer)
+{
+    struct ending *end = user;
+    assert_int_equal(id, 7);
+    end->times++;
+    end->transport = answer->transport;
+}
+
+static struct cr_access *scarce_access;
+
+static bool ask_once(void)
+{
+    struct ending end = {0};
+    struct cr_http *http = NULL;
+    const struct cr_http_handlers handlers = {.done = note_ending, .user = &end};
+    int rc = cr_http_new(&http, scarce_access, &handlers, NULL);
+    assert_true(rc == 0 || rc == CSIREG_ERR_NOMEM);
+    if (rc != 0) return false;
+    struct cr_api_request r = {.method = CR_HTTP_PUT,
+                               .verb = "update",
+                               .resource = "nodes",
+                               .content_type = "application/json",
+                               .timeout_ms = 10000};
+    r.path = strdup("/x");
+    r.body = strdup("{}");
+    cr_http_start(http, 7, &r);
+    while (end.times == 0) {
+        cr_http_poll(http, NULL, 0, 100);
+        cr_http_perform(http);
+    }
+    cr_http_free(http);
+    assert_int_equal(end.times, 1);
+    return end.transport == CR_TRANSPORT_OK;
+}
+
+static void test_no_memory(void **state)
+{
+    struct http_rig *rig = *state;
+    rig_serve(rig, serve_ok, NULL);
+    rig_connect(rig);
+    scarce_access = rig->access;
+    oom_run(ask_once);
+}
+
 #define RIG(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
 
 int main(void)
@@ -515,6 +567,7 @@ int main(void)
         RIG(test_every_descriptor_is_cloexec),
         RIG(test_proxy_variables_are_ignored),
         RIG(test_proxy_when_asked_for),
+        RIG(test_no_memory),
     };
     return cmocka_run_group_tests_name("http", tests, NULL, NULL);
 }
