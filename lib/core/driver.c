@@ -134,7 +134,7 @@ void cr_driver_unregister(struct cr_driver *d, const struct csireg_error *why)
     cr_emit_event(core, CSIREG_EVENT_UNREGISTERED, d->owner, d, why);
     cr_emit_log(core, CSIREG_LOG_INFO, "registration", d->owner, "unregistered");
     view_fini(&d->view);
-    cr_publisher_remove(core, d);
+    if (!d->claimant) cr_publisher_remove(core, d); /* else its attempt decides */
 }
 
 void cr_driver_free(struct cr_driver *d)
