@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Unit tests that run the emulated API server in their own process.
 APISERVER_EMBED := $(filter-out %/main.o,$(call obj,$(APISERVER_C))) \
-  $(call obj,examples/common/alloc.c examples/common/unix_socket.c)
+  $(call obj,examples/common/alloc.c examples/common/unix_socket.c) $(STATIC)
 EXTRA_test_apiserver := $(APISERVER_EMBED)
 EXTRA_test_apiserver_faults := $(APISERVER_EMBED)
 EXTRA_test_apiserver_watch := $(APISERVER_EMBED)

@@ -69,7 +69,7 @@ static void request_log(struct command *c)
 static json_t *version_entry(const struct as_version *v)
 {
     char rv[24];
-    json_t *object = as_version_json(v);
+    json_t *object = as_version_json(v, NULL);
     snprintf(rv, sizeof rv, "%" PRIu64, v->rv);
     json_t *entry = json_pack("{s:s, s:I, s:s, s:s, s:b, s:o}", "resourceVersion", rv, "ns", (json_int_t)v->ns, "user",
                               v->user, "verb", as_verb_name(v->verb), "deleted", v->verb == AS_DELETE, "object",
@@ -99,7 +99,7 @@ static void history(struct command *c)
 
 static void dump_one(void *user, struct as_version *v)
 {
-    json_t *object = as_version_json(v);
+    json_t *object = as_version_json(v, NULL);
     json_array_append_new(user, as_full_json(v->type, object));
     json_decref(object);
 }

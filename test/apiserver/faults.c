@@ -140,7 +140,7 @@ void as_fault_conflict(struct apiserver *s, const struct as_request *r)
     if (!conflict || json_is_false(conflict) || !now) return;
     const json_t *wanted = json_object_get(conflict, "edit");
     json_t *edit = wanted ? json_deep_copy(wanted) : default_edit(now->rv);
-    json_t *object = as_merge_patch(as_version_json(now), edit);
+    json_t *object = as_merge_patch(as_version_json(now, NULL), edit);
     as_store_put(&s->store, r->route.type, object, "fault:conflict", AS_PATCH);
     json_decref(object);
     json_decref(edit);

@@ -35,6 +35,7 @@ void as_get(struct apiserver *s, struct as_request *r, struct as_answer *a)
 {
     struct as_version *v = NULL;
     pthread_mutex_lock(&s->mu);
+    struct as_gates gates = s->gates;
     if (as_wait_version(s, as_param(&r->params, "resourceVersion"), a)) {
         v = as_store_get(&s->store, r->route.type, r->route.namespace_, r->route.name);
         if (v)
@@ -44,7 +45,7 @@ void as_get(struct apiserver *s, struct as_request *r, struct as_answer *a)
     }
     pthread_mutex_unlock(&s->mu);
     if (!v) return;
-    char *full = as_version_full(v);
+    char *full = as_version_full(v, &gates);
     as_answer_text(a, 200, "application/json", need_printf("%s\n", full));
     free(full);
     as_version_unref(v);
@@ -55,6 +56,7 @@ struct listing {
     const char *namespace_;
     struct as_version **items;
     size_t n;
+    struct as_gates gates;
 };
 
 static void visit(void *user, struct as_version *v)
@@ -74,7 +76,9 @@ static char *list_text(const struct as_resource *type, const struct listing *l, 
                   type->kind, as_api_version(type), rv);
     for (size_t i = 0; i < l->n; i++) {
         if (i) cr_buf_puts(&text, ",");
-        cr_buf_append(&text, l->items[i]->text, l->items[i]->len);
+        char *item = as_version_text(l->items[i], &l->gates);
+        cr_buf_puts(&text, item);
+        free(item);
     }
     cr_buf_puts(&text, "]}\n");
     char *out = need_strdup(cr_buf_str(&text));
@@ -101,6 +105,7 @@ static void list_selected(struct apiserver *s, struct as_request *r, const struc
     pthread_mutex_lock(&s->mu);
     bool fresh = as_wait_version(s, as_param(&r->params, "resourceVersion"), a);
     uint64_t rv = s->store.rv;
+    l.gates = s->gates;
     if (fresh) {
         l.items = need_calloc(s->store.present[as_resource_index(type)] + 1, sizeof *l.items);
         as_store_each(&s->store, type, visit, &l);

@@ -27,12 +27,41 @@ void as_version_unref(struct as_version *v)
     free(v);
 }
 
-json_t *as_version_json(const struct as_version *v) { return as_json_parse(v->text, v->len, NULL); }
-
-char *as_version_full(const struct as_version *v)
+/* A server older than KEP-6011's field cannot tell that it is stored. */
+static bool hides(const struct as_version *v, const struct as_gates *gates)
 {
-    return need_printf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",%s", v->type->kind, as_api_version(v->type),
-                       v->text + 1);
+    return gates && gates->node_info == AS_GATE_UNKNOWN && strstr(v->text, "\"driverRegistrations\"");
+}
+
+json_t *as_version_json(const struct as_version *v, const struct as_gates *gates)
+{
+    json_t *stored = as_json_parse(v->text, v->len, NULL);
+    if (!hides(v, gates)) return stored;
+    struct as_decoding d = {.registrations_known = false, .strict = json_array()};
+    json_t *known = as_schema_decode(v->type->schema, stored, &d);
+    json_decref(d.strict);
+    json_decref(stored);
+    struct as_change c = {.gates = *gates, .old = known, .object = known};
+    v->type->prepare(&c);
+    return known;
+}
+
+char *as_version_text(const struct as_version *v, const struct as_gates *gates)
+{
+    if (!hides(v, gates)) return need_strdup(v->text);
+    json_t *known = as_version_json(v, gates);
+    char *text = as_json_text(known);
+    json_decref(known);
+    return text;
+}
+
+char *as_version_full(const struct as_version *v, const struct as_gates *gates)
+{
+    char *text = as_version_text(v, gates);
+    char *full =
+        need_printf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",%s", v->type->kind, as_api_version(v->type), text + 1);
+    free(text);
+    return full;
 }
 
 json_t *as_full_json(const struct as_resource *type, const json_t *object)
@@ -185,7 +214,7 @@ struct as_version *as_store_put(struct as_store *s, const struct as_resource *ty
 struct as_version *as_store_delete(struct as_store *s, struct as_object *o, const char *user)
 {
     const struct as_resource *type = o->current->type;
-    json_t *last = as_version_json(o->current);
+    json_t *last = as_version_json(o->current, NULL);
     uint64_t rv = stamp(s, last);
     struct as_version *v = version_new(type, last, user, AS_DELETE, rv);
     json_decref(last);

@@ -29,9 +29,13 @@ struct as_version {
 };
 
 struct as_version *as_version_ref(struct as_version *v);
-void as_version_unref(struct as_version *v);         /* NULL is fine */
-json_t *as_version_json(const struct as_version *v); /* a tree of the text, new */
-char *as_version_full(const struct as_version *v);   /* the text with kind and apiVersion, malloc'ed */
+void as_version_unref(struct as_version *v); /* NULL is fine */
+
+/* What a server with these gates knows of a version; NULL: all that is stored. As a new tree; as malloc'ed text; the
+ * same with kind and apiVersion in front. */
+json_t *as_version_json(const struct as_version *v, const struct as_gates *gates);
+char *as_version_text(const struct as_version *v, const struct as_gates *gates);
+char *as_version_full(const struct as_version *v, const struct as_gates *gates);
 json_t *as_full_json(const struct as_resource *type, const json_t *object); /* the same for a tree; new */
 
 struct as_event {

@@ -25,7 +25,7 @@ static bool object_holds(struct apiserver *s, const struct as_params *p, const s
 {
     const char *pointer = as_param(p, "pointer"), *wanted = as_param(p, "equals"), *absent = as_param(p, "absent");
     const struct as_version *v = as_store_get(&s->store, type, as_param(p, "namespace"), as_param(p, "name"));
-    json_t *object = v ? as_version_json(v) : NULL;
+    json_t *object = v ? as_version_json(v, NULL) : NULL;
     const json_t *value = object ? as_pointer_get(object, pointer ? pointer : "") : NULL;
     bool holds = absent && strcmp(absent, "false") != 0 ? !value : wanted ? equals(value, wanted) : value != NULL;
     json_decref(object);

@@ -173,7 +173,7 @@ enum next { NEXT_NOTHING, NEXT_TEXT, NEXT_END, NEXT_BROKEN };
 
 static void put_version(struct as_watch *w, enum as_event_type type, const struct as_version *v)
 {
-    char *full = as_version_full(v);
+    char *full = as_version_full(v, &w->server->gates);
     put_event(w, &w->out, type, full);
     free(full);
 }

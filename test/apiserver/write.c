@@ -211,7 +211,7 @@ static bool validate(struct write *w)
 
 static void answer_version(struct write *w, int code, const struct as_version *v)
 {
-    char *full = as_version_full(v);
+    char *full = as_version_full(v, &w->s->gates);
     as_answer_text(w->a, code, "application/json", need_printf("%s\n", full));
     free(full);
 }
@@ -290,7 +290,7 @@ static bool load_old(struct write *w)
         as_not_found(w->a, w->type, w->r->route.name);
         return false;
     }
-    w->change.old = as_version_json(w->before);
+    w->change.old = as_version_json(w->before, &w->s->gates);
     return true;
 }
 
@@ -412,7 +412,7 @@ static bool check_preconditions(const struct as_request *r, const json_t *option
                                 struct as_answer *a)
 {
     char rv[24];
-    json_t *object = as_version_json(v);
+    json_t *object = as_version_json(v, NULL);
     const json_t *wanted = json_object_get(options, "preconditions");
     const char *uid = as_json_str(wanted, "uid"), *version = as_json_str(wanted, "resourceVersion");
     const char *stored = as_json_str(json_object_get(object, "metadata"), "uid");
@@ -436,7 +436,7 @@ static void delete_object(struct apiserver *s, struct as_request *r, const json_
     }
     if (!check_preconditions(r, options, o->current, a)) return;
     struct as_version *last = as_version_ref(o->current);
-    json_t *object = as_version_json(last);
+    json_t *object = as_version_json(last, &s->gates);
     if (!is_dry_run(r)) as_store_delete(&s->store, o, r->user.name);
     if (type->deleted_object)
         as_answer_json(a, 200, as_full_json(type, object));
