@@ -118,7 +118,8 @@ class Driver:
 
     def notifications(self):
         """(registered, error) of each NotifyRegistrationStatus so far."""
-        return [(event["registered"], event["error"]) for event in self.events("notified")]
+        told = [call["fields"] for call in self.calls("NotifyRegistrationStatus")]
+        return [(fields["plugin_registered"], fields["error"]) for fields in told]
 
     def wait_notified(self, registered, *words, timeout=None):
         """The text of the first notification with this outcome, which must have these words."""
@@ -132,7 +133,8 @@ class Driver:
     def wait_all_notified(self, count, timeout=None):
         """Until that many drivers of this process were told true."""
         def probe():
-            return len({e["driver"] for e in self.events("notified") if e["registered"]}) >= count
+            told = self.calls("NotifyRegistrationStatus")
+            return len({call["driver"] for call in told if call["fields"]["plugin_registered"]}) >= count
         until(f"{count} drivers of {self.name} are registered", probe, timeout, pause=0.2, wake=self.process.wake)
 
     def spread(self, method):
@@ -257,13 +259,13 @@ class World:
             shutil.rmtree(self.directory, ignore_errors=True)
         return wrong
 
-    def logs(self, lines=40):
-        """The last lines of every process."""
+    def logs(self, lines=30, width=400):
+        """The last lines of every process, the long ones cut."""
         parts = []
         for thing in self.things:
             if isinstance(thing, Process):
                 tail = thing.output()[-lines:]
-                parts.append(f"--- {thing.name}: {' '.join(thing.argv)}\n" + "\n".join("    " + line for line in tail))
+                parts.append(f"--- {thing.name}: {' '.join(thing.argv)}\n" + "\n".join("    " + line[:width] for line in tail))
         return "\n".join(parts)
 
 

@@ -170,7 +170,7 @@ class Emulator(Server):
         self.told("DELETE", f"/rules/{number}")
 
     def hits(self, number):
-        return next(rule["hits"] for rule in self.told("GET", "/rules") if rule["id"] == number)
+        return next(rule["hits"] for rule in self.told("GET", "/rules")["rules"] if rule["id"] == number)
 
     def gate(self, mode):
         self.told("POST", "/gate", {"CSIControllerGetNodeInfo": mode})
@@ -196,7 +196,13 @@ class Emulator(Server):
         return self.told("GET", f"/history/{resource}/{name or self.node_name}")["versions"]
 
     def log(self):
-        return self.told("GET", "/log")["requests"]
+        return self.told("GET", "/log")["entries"]
+
+    def asked(self):
+        """(method, path) of the requests on Node and CSINode; the reads come first, whichever was sent first."""
+        found = [(r["method"], r["path"]) for r in self.log() if "csidrivers" not in r["path"]]
+        reads = sum(1 for method, _ in found[:2] if method == "GET")
+        return sorted(found[:reads]) + found[reads:]
 
     def idle(self, milliseconds):
         """Waits until no API request came for that long."""

@@ -18,7 +18,7 @@
 import json
 import os
 
-from procs import check, equal
+from procs import check, equal, until
 from runner import scenario
 
 NAME = "a.example.com"
@@ -102,7 +102,7 @@ def retry_after(w):
     w.agent()
     w.driver(NAME, node_id="i-1").wait_notified(True)
     first, second = [r for r in w.api.log() if r["path"] == "/api/v1/nodes/n1"][:2]
-    check(second["startNs"] - first["endNs"] >= 2_000_000_000, f"{(second['start'] - first['end']) / 1e9} s")
+    check(second["startNs"] - first["endNs"] >= 2_000_000_000, f"{(second['startNs'] - first['endNs']) / 1e9} s")
 
 
 @scenario
@@ -222,11 +222,12 @@ def resource_type_unknown(w):
 def created_by_somebody_else(w):
     """5.5: POST answers AlreadyExists: read and go on."""
     w.server()
-    w.api.rule({"status": 404, "reason": "NotFound", "message": 'csinodes.storage.k8s.io "n1" not found'},
-               {"verb": "get", "resource": "csinodes"}, count=1)
-    w.api.write_csinode(drivers=[{"name": "z.example.com", "nodeID": "z"}])
+    slow = w.api.rule({"delayMs": 1000}, {"verb": "create", "resource": "csinodes"}, count=1)
     w.agent()
-    w.driver(NAME, node_id="i-1").wait_notified(True)
+    driver = w.driver(NAME, node_id="i-1")
+    until("the creation is on its way", lambda: w.api.hits(slow))
+    w.api.write_csinode(drivers=[{"name": "z.example.com", "nodeID": "z"}])
+    driver.wait_notified(True)
     equal(set(w.api.drivers()), {NAME, "z.example.com"}, "drivers")
 
 
@@ -262,7 +263,7 @@ def token_rotated(w):
     write(w.api.kubeconfig, changed)
     w.agent()
     w.driver(NAME, node_id="i-1").wait_notified(True)
-    w.api.auth(add={"token": "new-token", "user": "system:node:n1", "groups": ["system:nodes"]}, revoke=old)
+    w.api.auth(add=[{"token": "new-token", "user": "system:node:n1", "groups": ["system:nodes"]}], revoke=[old])
     write(token, "new-token")
     w.driver("b.example.com", node_id="i-2").wait_notified(True)
     equal(len(w.api.drivers()), 2, "drivers")

@@ -60,9 +60,8 @@ def flagged(w):
     equal(w.api.drivers(), {}, "drivers")
     check(ZONE not in w.api.labels(), "a label was written")
     equal(w.api.annotation(), {}, "annotation")
-    equal([(r["method"], r["path"]) for r in w.api.log() if "csidrivers" not in r["path"]],
-          [("GET", "/api/v1/nodes/n1"), ("GET", "/apis/storage.k8s.io/v1/csinodes/n1"),
-           ("POST", "/apis/storage.k8s.io/v1/csinodes")], "requests")
+    equal(w.api.asked(), [("GET", "/api/v1/nodes/n1"), ("GET", "/apis/storage.k8s.io/v1/csinodes/n1"),
+                          ("POST", "/apis/storage.k8s.io/v1/csinodes")], "requests")
     row = agent.driver(NAME)
     equal((row["flow"], row["nodeID"]), ("controller", "i-1"), "flow and node id")
     check(row.get("waitingForControllerSince"), "the status does not say that it waits for the controller side")
@@ -123,7 +122,7 @@ def empty_node_id(w):
     w.api.write_csinode(drivers=[{"name": NAME, "nodeID": "i-1"}], registrations=[(NAME, "i-1")])
     w.agent(gate=True)
     driver = capable(w, node_id="")
-    driver.wait_notified(False, "node_id", "empty")
+    driver.wait_notified(False, "node id", "empty")
     w.api.wait("both are gone", lambda api: not api.drivers() and not api.registrations())
     equal(versions(w), [("i-1", "i-1"), (None, None)], "versions")
     equal(len(driver.calls("NodeGetInfo")), 1, "NodeGetInfo calls")
@@ -205,7 +204,7 @@ def conflict_with_the_controller_side(w):
     """6.1.8: another writer in between means: read, apply the own change again, retry."""
     w.server()
     w.api.write_csinode()
-    w.api.rule({"conflict": {"spec": {"drivers": [{"name": "z.example.com", "nodeID": "z"}]}}},
+    w.api.rule({"conflict": {"edit": {"spec": {"drivers": [{"name": "z.example.com", "nodeID": "z"}]}}}},
                {"verb": "update", "resource": "csinodes"}, count=2)
     w.agent(gate=True)
     capable(w).wait_notified(True)

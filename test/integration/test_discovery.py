@@ -250,11 +250,11 @@ def recreated(w):
     agent = w.agent()
     broken = w.driver("a.example.com", node_id="")
     broken.wait_notified(False)
-    agent.wait_error(broken.registration, "node_id")
+    agent.wait_error(broken.registration, "node id")
     broken.kill()
     driver = w.driver("a.example.com", node_id="i-1")
     driver.wait_notified(True)
-    equal(agent.socket(driver.registration)["attempts"], 1, "attempts of the new instance")
+    equal(len(driver.calls("GetInfo")), 1, "GetInfo calls of the new instance")
 
 
 @scenario

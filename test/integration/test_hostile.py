@@ -69,7 +69,7 @@ def answers_too_large(w):
     many.wait_notified(False)
     versions = w.driver("versions.example.com", node_id="i-1", versions=["1.0.0"] * 5000)
     witness.agent.wait_error(versions.registration, "GetInfo")
-    capabilities = w.driver("capabilities.example.com", node_id="i-1", capabilities=range(10, 5000))
+    capabilities = w.driver("capabilities.example.com", node_id="i-1", capabilities=list(range(10, 5000)))
     capabilities.wait_notified(False, "NodeGetCapabilities")
     grown = resident(witness.agent.process.pid) - before
     check("san" in w.programs or grown < 64 * 1024, f"the agent grew by {grown} KiB")
@@ -227,7 +227,7 @@ def wrong_token(w):
     error = status["api"]["lastError"]
     check(error["number"] == 401 and "wrong" not in error["message"], f"error: {error}")
     equal(driver.notifications(), [], "notifications")
-    w.api.auth(add={"token": "wrong", "user": "system:node:n1", "groups": ["system:nodes"]})
+    w.api.auth(add=[{"token": "wrong", "user": "system:node:n1", "groups": ["system:nodes"]}])
     driver.wait_notified(True)
 
 
