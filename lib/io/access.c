@@ -42,6 +42,7 @@ static int check_server(struct cr_access *a, struct csireg_error **error)
 {
     struct cr_server_url u = {0};
     bool nomem;
+    if (!a->server) return wrong(error, "the API server's address", "is missing");
     const char *fault = cr_server_url_parse(&u, a->server, &nomem);
     if (nomem) return no_memory(error);
     if (fault) return wrong(error, "the API server's address", fault);
@@ -207,8 +208,9 @@ int cr_access_in_cluster(struct cr_access **out, const char *host, const char *p
         a->token.file = cr_secret_path(base, "token");
         a->ca.file = cr_secret_path(base, "ca.crt");
     }
-    bool ok = a && a->server && a->token.file && a->ca.file;
-    return finish(a, ok ? 0 : no_memory(error), out, error);
+    if (a && a->server && a->token.file && a->ca.file) return finish(a, 0, out, error);
+    cr_access_free(a);
+    return no_memory(error);
 }
 
 /* Copies an optional text; a file's name becomes absolute. */
@@ -231,7 +233,6 @@ static int explicit_token(struct cr_access *a, const char *token, struct csireg_
 
 int cr_access_from_explicit(struct cr_access **out, const struct cr_access_explicit *x, struct csireg_error **error)
 {
-    if (!x->server || !x->server[0]) return wrong(error, "the API server's address", "is missing");
     struct cr_access *a = new_access(CR_ACCESS_EXPLICIT);
     if (!a) return no_memory(error);
     a->insecure_skip_tls_verify = x->insecure_skip_tls_verify;

@@ -241,8 +241,9 @@ static int read_context(struct reader *r, const char *asked)
     if (rc == 0) rc = choose_context(r, asked, &context);
     if (rc == 0) rc = text_field(r, &context, "cluster", &cluster);
     if (rc == 0) rc = text_field(r, &context, "user", &user);
-    if (rc == 0 && !cluster) rc = refuse(r, context.body, "context \"%s\" names no cluster", context.name);
-    if (rc == 0) rc = read_cluster(r, cluster->text);
+    if (rc != 0) return rc;
+    if (!cluster) return refuse(r, context.body, "context \"%s\" names no cluster", context.name);
+    rc = read_cluster(r, cluster->text);
     if (rc == 0 && user) rc = read_user(r, user->text);
     if (rc == 0 && !user)
         cr_buf_printf(&r->warnings, "context \"%s\" names no user: requests are anonymous. ", context.name);

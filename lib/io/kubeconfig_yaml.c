@@ -108,11 +108,11 @@ static bool is_null(const yaml_event_t *event, const char *text)
 
 static int on_scalar(struct builder *b, const yaml_event_t *event)
 {
-    struct cr_yaml *node;
+    struct cr_yaml *node = NULL;
     const char *text = (const char *)event->data.scalar.value;
     if (strlen(text) != event->data.scalar.length) return refuse(b, event, "a text holds a NUL character");
     int rc = add_node(b, event, CR_YAML_SCALAR, event->data.scalar.anchor, &node);
-    if (rc != 0) return rc;
+    if (!node) return rc;
     node->null = is_null(event, text);
     node->text = cr_strdup(text);
     return node->text ? 0 : no_memory(b);
@@ -120,10 +120,10 @@ static int on_scalar(struct builder *b, const yaml_event_t *event)
 
 static int on_start(struct builder *b, const yaml_event_t *event, enum cr_yaml_kind kind, const yaml_char_t *anchor)
 {
-    struct cr_yaml *node;
+    struct cr_yaml *node = NULL;
     if (b->depth == CR_MAX_KUBECONFIG_DEPTH) return refuse(b, event, "is nested too deeply");
     int rc = add_node(b, event, kind, anchor, &node);
-    if (rc == 0) b->open[b->depth++] = node;
+    if (node) b->open[b->depth++] = node;
     return rc;
 }
 
