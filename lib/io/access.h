@@ -24,14 +24,12 @@ struct cr_secret {
 
 struct cr_access {
     enum cr_access_source source;
-    char *
-        server; /* "https://host:port" or with a path prefix, no trailing slash; "http://" only for tests on loopback */
+    char *server; /* "https://host:port" and maybe a path, no trailing slash; "http://" only for tests on loopback */
     char *tls_server_name; /* NULL: the host of server */
     char *proxy;           /* NULL: none */
     bool insecure_skip_tls_verify;
     struct cr_secret ca, token, client_certificate, client_key; /* unset: data and file NULL */
-    char *warning; /* what the host should be told loudly (no verification, anonymous, proxy-url unused); NULL otherwise
-                    */
+    char *warning; /* to be told loudly (no verification, anonymous, proxy-url unused); NULL otherwise */
 };
 
 struct cr_access_explicit {

@@ -5,14 +5,14 @@
  * - Owns the CURLM, which is also what the engine sleeps on (cr_http_poll).
  * - TLS 1.2 or later, verified (CA, server name); HTTP/1.1, on kept connections for plain requests, each watch on a
  *   connection of its own. No redirects are followed; Authorization never goes to another host. Proxies only when asked
- * for; the environment's proxy variables are ignored.
+ *   for; the environment's proxy variables are ignored.
  * - Every request has its whole-request deadline; bodies, headers and watch lines are bounded (base/bounds.h).
  * - Credential files are looked at again before a request when they changed, and after a 401; connections that were
- * made with an older identity are not used again. A watch that runs meanwhile goes on to its end.
+ *   made with an older identity are not used again. A watch that runs meanwhile goes on to its end.
  * - A kept connection that the server closed before a byte of the answer came is replaced once by libcurl itself, and
- * the request sent again: what must not happen twice needs a condition (resourceVersion) in it.
+ *   the request sent again: what must not happen twice needs a condition (resourceVersion) in it.
  * - Handlers may call cr_http_start and cr_http_cancel; nothing else. Every descriptor is CLOEXEC, but for the socket
- * pair of libcurl's resolver while a host name is being looked up.
+ *   pair of libcurl's resolver while a host name is being looked up.
  */
 #ifndef CR_IO_HTTP_H
 #define CR_IO_HTTP_H
@@ -44,8 +44,8 @@ void cr_http_free(struct cr_http *http); /* running requests end without a call 
 
 /* Takes the members of request. Never fails: what cannot be started ends in done. */
 void cr_http_start(struct cr_http *http, uint64_t id, struct cr_api_request *request);
-void cr_http_cancel(struct cr_http *http,
-                    uint64_t id); /* done comes with CR_TRANSPORT_CANCELLED; unknown id: nothing */
+/* done comes with CR_TRANSPORT_CANCELLED; unknown id: nothing */
+void cr_http_cancel(struct cr_http *http, uint64_t id);
 
 void cr_http_perform(struct cr_http *http); /* moves transfers on, calls handlers */
 /* Sleeps until a transfer, one of the extra fds, a wakeup or the time; timeout_ms < 0: no limit but curl's own. */
