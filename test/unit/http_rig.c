@@ -19,7 +19,7 @@
 
 /* ---- files ---- */
 
-const char *rig_path(struct http_rig *rig, const char *name)
+const char *http_rig_path(struct http_rig *rig, const char *name)
 {
     static char paths[4][512];
     static unsigned n;
@@ -28,9 +28,9 @@ const char *rig_path(struct http_rig *rig, const char *name)
     return path;
 }
 
-void rig_write(struct http_rig *rig, const char *name, const char *text)
+void http_rig_write(struct http_rig *rig, const char *name, const char *text)
 {
-    const char *path = rig_path(rig, name), *fresh = rig_path(rig, "fresh");
+    const char *path = http_rig_path(rig, name), *fresh = http_rig_path(rig, "fresh");
     FILE *f = fopen(fresh, "we");
     assert_non_null(f);
     assert_true(fputs(text, f) >= 0);
@@ -42,14 +42,14 @@ static void remove_files(struct http_rig *rig)
 {
     DIR *dir = opendir(rig->dir);
     for (struct dirent *d; dir && (d = readdir(dir));)
-        if (d->d_name[0] != '.') unlink(rig_path(rig, d->d_name));
+        if (d->d_name[0] != '.') unlink(http_rig_path(rig, d->d_name));
     if (dir) closedir(dir);
     rmdir(rig->dir);
 }
 
 /* ---- life ---- */
 
-int rig_setup(void **state)
+int http_rig_setup(void **state)
 {
     static const char *const names[] = {"127.0.0.1", "::1", "localhost", NULL};
     struct http_rig *rig = calloc(1, sizeof *rig);
@@ -62,13 +62,13 @@ int rig_setup(void **state)
     return 0;
 }
 
-int rig_teardown(void **state)
+int http_rig_teardown(void **state)
 {
     struct http_rig *rig = *state;
     cr_http_free(rig->http);
     cr_access_free(rig->access);
     tls_server_stop(rig->server);
-    for (size_t i = 0; i < RIG_ANSWERS; i++) cr_api_answer_fini(&rig->answers[i]);
+    for (size_t i = 0; i < HTTP_RIG_ANSWERS; i++) cr_api_answer_fini(&rig->answers[i]);
     pki_pair_free(&rig->pair);
     pki_free(rig->ca);
     remove_files(rig);
@@ -76,15 +76,15 @@ int rig_teardown(void **state)
     return 0;
 }
 
-void rig_serve_config(struct http_rig *rig, struct tls_server_config config)
+void http_rig_serve_config(struct http_rig *rig, struct tls_server_config config)
 {
     if (!config.pair) config.pair = &rig->pair;
     rig->server = tls_server_start(&config);
 }
 
-void rig_serve(struct http_rig *rig, tls_handler *handler, void *user)
+void http_rig_serve(struct http_rig *rig, tls_handler *handler, void *user)
 {
-    rig_serve_config(rig, (struct tls_server_config){.handler = handler, .user = user});
+    http_rig_serve_config(rig, (struct tls_server_config){.handler = handler, .user = user});
 }
 
 /* ---- the client ---- */
@@ -112,7 +112,7 @@ static void on_line(void *user, uint64_t id, const char *line, size_t len)
 
 static void on_changed(void *user) { ((struct http_rig *)user)->changed++; }
 
-void rig_connect_explicit(struct http_rig *rig, struct cr_access_explicit x)
+void http_rig_connect_explicit(struct http_rig *rig, struct cr_access_explicit x)
 {
     char server[128];
     struct csireg_error *error = NULL;
@@ -123,18 +123,18 @@ void rig_connect_explicit(struct http_rig *rig, struct cr_access_explicit x)
     assert_int_equal(cr_http_new(&rig->http, rig->access, &handlers, &error), 0);
 }
 
-void rig_connect(struct http_rig *rig)
+void http_rig_connect(struct http_rig *rig)
 {
-    rig_write(rig, "ca.pem", pki_pem(rig->ca));
-    rig_write(rig, "token", RIG_TOKEN "\n");
-    rig_connect_explicit(
-        rig, (struct cr_access_explicit){.token_file = rig_path(rig, "token"), .ca_file = rig_path(rig, "ca.pem")});
+    http_rig_write(rig, "ca.pem", pki_pem(rig->ca));
+    http_rig_write(rig, "token", HTTP_RIG_TOKEN "\n");
+    http_rig_connect_explicit(rig, (struct cr_access_explicit){.token_file = http_rig_path(rig, "token"),
+                                                               .ca_file = http_rig_path(rig, "ca.pem")});
 }
 
 static uint64_t start(struct http_rig *rig, struct cr_api_request *r, const char *path, const char *body)
 {
     uint64_t id = ++rig->last_id;
-    assert_true(id < RIG_ANSWERS);
+    assert_true(id < HTTP_RIG_ANSWERS);
     r->resource = "csinodes";
     r->path = cr_strdup(path);
     r->body = cr_strdup(body);
@@ -144,62 +144,62 @@ static uint64_t start(struct http_rig *rig, struct cr_api_request *r, const char
     return id;
 }
 
-uint64_t rig_start(struct http_rig *rig, enum cr_http_method method, const char *path, const char *body,
-                   int64_t timeout_ms)
+uint64_t http_rig_start(struct http_rig *rig, enum cr_http_method method, const char *path, const char *body,
+                        int64_t timeout_ms)
 {
     static const char *const verbs[] = {"", "get", "create", "update", "patch", "delete"};
     struct cr_api_request r = {.method = method, .verb = verbs[method], .timeout_ms = timeout_ms};
     return start(rig, &r, path, body);
 }
 
-uint64_t rig_watch(struct http_rig *rig, const char *path, int64_t timeout_ms)
+uint64_t http_rig_watch(struct http_rig *rig, const char *path, int64_t timeout_ms)
 {
     struct cr_api_request r = {.method = CR_HTTP_GET, .verb = "watch", .timeout_ms = timeout_ms, .watch = true};
     return start(rig, &r, path, NULL);
 }
 
-void rig_step(struct http_rig *rig)
+void http_rig_step(struct http_rig *rig)
 {
     cr_http_poll(rig->http, NULL, 0, 100);
     cr_http_perform(rig->http);
 }
 
-struct cr_api_answer *rig_wait(struct http_rig *rig, uint64_t id)
+struct cr_api_answer *http_rig_wait(struct http_rig *rig, uint64_t id)
 {
     int64_t end = cr_clock_now().mono_ms + PATIENCE_MS;
     while (!rig->done[id]) {
         if (cr_clock_now().mono_ms > end) fail_msg("request %u does not end", (unsigned)id);
-        rig_step(rig);
+        http_rig_step(rig);
     }
     return &rig->answers[id];
 }
 
-struct cr_api_answer *rig_get(struct http_rig *rig, const char *path)
+struct cr_api_answer *http_rig_get(struct http_rig *rig, const char *path)
 {
-    return rig_wait(rig, rig_start(rig, CR_HTTP_GET, path, NULL, 10000));
+    return http_rig_wait(rig, http_rig_start(rig, CR_HTTP_GET, path, NULL, 10000));
 }
 
 /* ---- judging ---- */
 
-void assert_text(const char *text, const char *part)
+void assert_http_text(const char *text, const char *part)
 {
     assert_non_null(text);
     if (!strstr(text, part)) fail_msg("\"%s\" lacks \"%s\"", text, part);
     if (strstr(text, "SECRET") || strstr(text, "PRIVATE KEY")) fail_msg("\"%s\" shows a secret", text);
 }
 
-void assert_failed(const struct cr_api_answer *a, enum cr_transport transport, const char *part)
+void assert_http_failed(const struct cr_api_answer *a, enum cr_transport transport, const char *part)
 {
     if (a->transport != transport) fail_msg("transport %d, not %d: %s", a->transport, transport, a->text);
     assert_int_equal(a->status, 0);
     assert_int_equal(a->retry_after_ms, -1);
     assert_null(a->body);
-    if (part) assert_text(a->text, part);
+    if (part) assert_http_text(a->text, part);
 }
 
 /* ---- handlers ---- */
 
-bool has_line(const struct tls_request *r, const char *line)
+bool request_has_line(const struct tls_request *r, const char *line)
 {
     size_t n = strlen(line);
     for (const char *p = r->head; p; p = strstr(p, "\r\n") ? strstr(p, "\r\n") + 2 : NULL)
@@ -207,18 +207,18 @@ bool has_line(const struct tls_request *r, const char *line)
     return false;
 }
 
-enum tls_after serve_ok(void *user, struct tls_conn *conn, const struct tls_request *r)
+enum tls_after http_serve_ok(void *user, struct tls_conn *conn, const struct tls_request *r)
 {
     (void)user, (void)r;
     tls_reply(conn, 200, NULL, "{\"ok\":true}");
     return TLS_KEEP;
 }
 
-enum tls_after serve_token(void *user, struct tls_conn *conn, const struct tls_request *r)
+enum tls_after http_serve_token(void *user, struct tls_conn *conn, const struct tls_request *r)
 {
     char line[256];
     snprintf(line, sizeof line, "Authorization: Bearer %s", (const char *)user);
-    if (has_line(r, line)) return serve_ok(user, conn, r);
+    if (request_has_line(r, line)) return http_serve_ok(user, conn, r);
     tls_reply(conn, 401, NULL, "{\"kind\":\"Status\",\"code\":401}");
     return TLS_KEEP;
 }

@@ -35,9 +35,9 @@ static void test_request_as_sent(void **state)
 {
     struct http_rig *rig = *state;
     char host[64];
-    rig_serve(rig, echo, NULL);
-    rig_connect(rig);
-    struct cr_api_answer *a = rig_get(rig, "/apis/storage.k8s.io/v1/csinodes/n1?a=%20b");
+    http_rig_serve(rig, echo, NULL);
+    http_rig_connect(rig);
+    struct cr_api_answer *a = http_rig_get(rig, "/apis/storage.k8s.io/v1/csinodes/n1?a=%20b");
     assert_int_equal(a->transport, CR_TRANSPORT_OK);
     assert_int_equal(a->status, 200);
     assert_int_equal(a->body_len, strlen(a->body));
@@ -46,7 +46,7 @@ static void test_request_as_sent(void **state)
     snprintf(host, sizeof host, "Host: 127.0.0.1:%u\r\n", tls_server_port(rig->server));
     assert_ptr_equal(strstr(a->body, "GET /apis/storage.k8s.io/v1/csinodes/n1?a=%20b HTTP/1.1\r\n"), a->body);
     assert_non_null(strstr(a->body, host));
-    assert_non_null(strstr(a->body, "Authorization: Bearer " RIG_TOKEN "\r\n"));
+    assert_non_null(strstr(a->body, "Authorization: Bearer " HTTP_RIG_TOKEN "\r\n"));
     assert_non_null(strstr(a->body, "\r\nAccept: application/json"));
     assert_non_null(strstr(a->body, "User-Agent: csireg/"));
     assert_null(strstr(a->body, "Content-Type"));
@@ -64,11 +64,11 @@ static void test_methods_and_bodies_on_one_handle(void **state)
         {CR_HTTP_DELETE, "DELETE", NULL},    {CR_HTTP_PATCH, "PATCH", "{}"}, {CR_HTTP_DELETE, "DELETE", "{\"c\":3}"},
         {CR_HTTP_GET, "GET", NULL},
     };
-    rig_serve(rig, echo, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, echo, NULL);
+    http_rig_connect(rig);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        uint64_t id = rig_start(rig, cases[i].method, "/x", cases[i].body, 10000);
-        struct cr_api_answer *a = rig_wait(rig, id);
+        uint64_t id = http_rig_start(rig, cases[i].method, "/x", cases[i].body, 10000);
+        struct cr_api_answer *a = http_rig_wait(rig, id);
         assert_int_equal(a->status, 200);
         assert_int_equal(strncmp(a->body, cases[i].name, strlen(cases[i].name)), 0);
         assert_string_equal(strstr(a->body, "\n\n") + 2, cases[i].body ? cases[i].body : "");
@@ -80,9 +80,9 @@ static void test_methods_and_bodies_on_one_handle(void **state)
 static void test_one_connection_for_many_requests(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
-    for (int i = 0; i < 100; i++) assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
+    for (int i = 0; i < 100; i++) assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 1);
     assert_int_equal(tls_server_requests(rig->server), 100);
 }
@@ -90,22 +90,22 @@ static void test_one_connection_for_many_requests(void **state)
 static void test_a_request_costs_few_allocations(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
-    rig_get(rig, "/x");
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
+    http_rig_get(rig, "/x");
     cr_mem_fail_after(0);
-    rig_get(rig, "/x");
+    http_rig_get(rig, "/x");
     assert_in_range(cr_mem_count(), 1, 6);
 }
 
 static void test_counts(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
-    rig_get(rig, "/x");
-    rig_get(rig, "/x");
-    rig_wait(rig, rig_start(rig, CR_HTTP_PUT, "/x", "{}", 10000));
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
+    http_rig_get(rig, "/x");
+    http_rig_get(rig, "/x");
+    http_rig_wait(rig, http_rig_start(rig, CR_HTTP_PUT, "/x", "{}", 10000));
     json_t *counts = cr_http_request_counts(rig->http);
     assert_int_equal(json_object_size(counts), 2);
     assert_int_equal(json_integer_value(json_object_get(counts, "get csinodes")), 2);
@@ -127,19 +127,19 @@ static enum tls_after by_path(void *user, struct tls_conn *conn, const struct tl
 static void test_headers_of_interest(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, by_path, NULL);
-    rig_connect(rig);
-    struct cr_api_answer *a = rig_get(rig, "/seconds");
+    http_rig_serve(rig, by_path, NULL);
+    http_rig_connect(rig);
+    struct cr_api_answer *a = http_rig_get(rig, "/seconds");
     assert_int_equal(a->status, 429);
     assert_int_equal(a->retry_after_ms, 7000);
     assert_string_equal(a->body, "slow down");
-    a = rig_get(rig, "/date");
+    a = http_rig_get(rig, "/date");
     assert_int_equal(a->status, 503);
     assert_int_equal(a->retry_after_ms, CR_MAX_RETRY_AFTER_MS);
     assert_null(a->body);
     assert_int_equal(a->body_len, 0);
-    assert_int_equal(rig_get(rig, "/past")->retry_after_ms, 0);
-    a = rig_get(rig, "/warn");
+    assert_int_equal(http_rig_get(rig, "/past")->retry_after_ms, 0);
+    a = http_rig_get(rig, "/warn");
     assert_string_equal(a->warning, "unknown field \"spec.x\"");
 }
 
@@ -180,11 +180,12 @@ static void test_prefix_path(void **state)
 {
     struct http_rig *rig = *state;
     char server[128];
-    rig_serve(rig, echo, NULL);
-    rig_write(rig, "ca.pem", pki_pem(rig->ca));
+    http_rig_serve(rig, echo, NULL);
+    http_rig_write(rig, "ca.pem", pki_pem(rig->ca));
     snprintf(server, sizeof server, "https://localhost:%u/k8s/c1//", tls_server_port(rig->server));
-    rig_connect_explicit(rig, (struct cr_access_explicit){.server = server, .ca_file = rig_path(rig, "ca.pem")});
-    struct cr_api_answer *a = rig_get(rig, "/api/v1/nodes/..");
+    http_rig_connect_explicit(rig,
+                              (struct cr_access_explicit){.server = server, .ca_file = http_rig_path(rig, "ca.pem")});
+    struct cr_api_answer *a = http_rig_get(rig, "/api/v1/nodes/..");
     assert_int_equal(strncmp(a->body, "GET /k8s/c1/api/v1/nodes/.. HTTP/1.1", 36), 0);
     assert_null(strstr(a->body, "Authorization"));
 }
@@ -214,13 +215,13 @@ static void test_broken_answers(void **state)
     struct http_rig *rig = *state;
     static const char *const paths[] = {"/short", "/chunk", "/garbage", "/nine",    "/head",   "/size",
                                         "/cut",   "/reset", "/close",   "/interim", "/switch", "/twohead"};
-    rig_serve(rig, misbehave, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, misbehave, NULL);
+    http_rig_connect(rig);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
-        struct cr_api_answer *a = rig_get(rig, paths[i]);
+        struct cr_api_answer *a = http_rig_get(rig, paths[i]);
         if (a->transport == CR_TRANSPORT_OK) fail_msg("%s is an answer: %d", paths[i], a->status);
-        assert_failed(a, CR_TRANSPORT_BROKEN, "not complete or not HTTP");
-        assert_text(a->text, rig->access->server);
+        assert_http_failed(a, CR_TRANSPORT_BROKEN, "not complete or not HTTP");
+        assert_http_text(a->text, rig->access->server);
         assert_int_not_equal(a->number, 0);
     }
 }
@@ -255,12 +256,12 @@ static enum tls_after overflow(void *user, struct tls_conn *conn, const struct t
 static void test_bounds(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, overflow, NULL);
-    rig_connect(rig);
-    assert_failed(rig_get(rig, "/body"), CR_TRANSPORT_TOO_LARGE, "larger than it may be");
-    assert_failed(rig_get(rig, "/headers"), CR_TRANSPORT_TOO_LARGE, "larger than it may be");
-    assert_failed(rig_get(rig, "/line"), CR_TRANSPORT_TOO_LARGE, "larger than it may be");
-    struct cr_api_answer *a = rig_get(rig, "/most");
+    http_rig_serve(rig, overflow, NULL);
+    http_rig_connect(rig);
+    assert_http_failed(http_rig_get(rig, "/body"), CR_TRANSPORT_TOO_LARGE, "larger than it may be");
+    assert_http_failed(http_rig_get(rig, "/headers"), CR_TRANSPORT_TOO_LARGE, "larger than it may be");
+    assert_http_failed(http_rig_get(rig, "/line"), CR_TRANSPORT_TOO_LARGE, "larger than it may be");
+    struct cr_api_answer *a = http_rig_get(rig, "/most");
     assert_int_equal(a->transport, CR_TRANSPORT_OK);
     assert_int_equal(a->body_len, CR_MAX_API_BODY);
 }
@@ -277,12 +278,12 @@ static enum tls_after redirect(void *user, struct tls_conn *conn, const struct t
 static void test_redirect_is_not_followed(void **state)
 {
     struct http_rig *rig = *state;
-    const struct tls_server_config config = {.pair = &rig->pair, .handler = serve_ok};
+    const struct tls_server_config config = {.pair = &rig->pair, .handler = http_serve_ok};
     struct tls_server *elsewhere = tls_server_start(&config);
     unsigned port = tls_server_port(elsewhere);
-    rig_serve(rig, redirect, &port);
-    rig_connect(rig);
-    assert_int_equal(rig_get(rig, "/x")->status, 302);
+    http_rig_serve(rig, redirect, &port);
+    http_rig_connect(rig);
+    assert_int_equal(http_rig_get(rig, "/x")->status, 302);
     assert_int_equal(tls_server_accepts(elsewhere), 0);
     tls_server_stop(elsewhere);
 }
@@ -292,7 +293,7 @@ static void test_redirect_is_not_followed(void **state)
 static enum tls_after say_nothing(void *user, struct tls_conn *conn, const struct tls_request *r)
 {
     (void)user;
-    if (strstr(r->head, "/ok")) return serve_ok(NULL, conn, r);
+    if (strstr(r->head, "/ok")) return http_serve_ok(NULL, conn, r);
     if (strstr(r->head, "/half")) tls_puts(conn, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab");
     tls_wait_closed(conn);
     return TLS_CUT;
@@ -301,73 +302,75 @@ static enum tls_after say_nothing(void *user, struct tls_conn *conn, const struc
 static void test_silence_ends_at_the_deadline(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, say_nothing, NULL);
-    rig_connect(rig);
-    assert_int_equal(rig_get(rig, "/ok")->status, 200);
-    assert_failed(rig_wait(rig, rig_start(rig, CR_HTTP_GET, "/x", NULL, 50)), CR_TRANSPORT_TIMEOUT,
-                  "no answer in time");
-    assert_failed(rig_wait(rig, rig_start(rig, CR_HTTP_PUT, "/half", "{}", 50)), CR_TRANSPORT_TIMEOUT,
-                  "no answer in time");
-    assert_int_equal(rig_get(rig, "/ok")->status, 200);
+    http_rig_serve(rig, say_nothing, NULL);
+    http_rig_connect(rig);
+    assert_int_equal(http_rig_get(rig, "/ok")->status, 200);
+    assert_http_failed(http_rig_wait(rig, http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 50)), CR_TRANSPORT_TIMEOUT,
+                       "no answer in time");
+    assert_http_failed(http_rig_wait(rig, http_rig_start(rig, CR_HTTP_PUT, "/half", "{}", 50)), CR_TRANSPORT_TIMEOUT,
+                       "no answer in time");
+    assert_int_equal(http_rig_get(rig, "/ok")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 3); /* a connection that fell silent is not used again */
 }
 
 static void test_silence_before_tls(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve_config(rig, (struct tls_server_config){.greeting = ""});
-    rig_connect(rig);
-    assert_failed(rig_wait(rig, rig_start(rig, CR_HTTP_GET, "/x", NULL, 50)), CR_TRANSPORT_TIMEOUT, "TLS handshake");
+    http_rig_serve_config(rig, (struct tls_server_config){.greeting = ""});
+    http_rig_connect(rig);
+    assert_http_failed(http_rig_wait(rig, http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 50)), CR_TRANSPORT_TIMEOUT,
+                       "TLS handshake");
 }
 
 static void test_no_time_left(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
-    uint64_t id = rig_start(rig, CR_HTTP_GET, "/x", NULL, 0);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
+    uint64_t id = http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 0);
     assert_int_equal(rig->done[id], 0); /* never from inside the start */
-    assert_failed(rig_wait(rig, id), CR_TRANSPORT_TIMEOUT, "no time");
+    assert_http_failed(http_rig_wait(rig, id), CR_TRANSPORT_TIMEOUT, "no time");
     assert_int_equal(tls_server_accepts(rig->server), 0);
 }
 
 static void test_refused(void **state)
 {
     struct http_rig *rig = *state;
-    rig_connect(rig); /* port 1 */
-    struct cr_api_answer *a = rig_get(rig, "/x");
-    assert_failed(a, CR_TRANSPORT_CONNECT, "https://127.0.0.1:1: cannot connect");
+    http_rig_connect(rig); /* port 1 */
+    struct cr_api_answer *a = http_rig_get(rig, "/x");
+    assert_http_failed(a, CR_TRANSPORT_CONNECT, "https://127.0.0.1:1: cannot connect");
     assert_int_equal(a->number, ECONNREFUSED);
 }
 
 static void test_cancel(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, say_nothing, NULL);
-    rig_connect(rig);
-    uint64_t queued = rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
+    http_rig_serve(rig, say_nothing, NULL);
+    http_rig_connect(rig);
+    uint64_t queued = http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
     cr_http_cancel(rig->http, queued);
     cr_http_cancel(rig->http, 77); /* nobody */
-    assert_failed(rig_wait(rig, queued), CR_TRANSPORT_CANCELLED, NULL);
+    assert_http_failed(http_rig_wait(rig, queued), CR_TRANSPORT_CANCELLED, NULL);
     assert_int_equal(tls_server_accepts(rig->server), 0);
-    uint64_t a = rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000), b = rig_start(rig, CR_HTTP_GET, "/ok", NULL, 10000);
-    while (tls_server_requests(rig->server) < 2) rig_step(rig);
+    uint64_t a = http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000),
+             b = http_rig_start(rig, CR_HTTP_GET, "/ok", NULL, 10000);
+    while (tls_server_requests(rig->server) < 2) http_rig_step(rig);
     cr_http_cancel(rig->http, a);
     cr_http_cancel(rig->http, a);
-    assert_failed(rig_wait(rig, a), CR_TRANSPORT_CANCELLED, NULL);
-    assert_int_equal(rig_wait(rig, b)->status, 200);
-    for (int i = 0; i < 3; i++) rig_step(rig);
+    assert_http_failed(http_rig_wait(rig, a), CR_TRANSPORT_CANCELLED, NULL);
+    assert_int_equal(http_rig_wait(rig, b)->status, 200);
+    for (int i = 0; i < 3; i++) http_rig_step(rig);
     assert_int_equal(rig->done[a] + rig->done[b] + rig->done[queued], 3); /* each exactly once */
 }
 
 static void test_free_ends_silently(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, say_nothing, NULL);
-    rig_connect(rig);
-    uint64_t running = rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
-    while (tls_server_requests(rig->server) < 1) rig_step(rig);
-    uint64_t queued = rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
+    http_rig_serve(rig, say_nothing, NULL);
+    http_rig_connect(rig);
+    uint64_t running = http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
+    while (tls_server_requests(rig->server) < 1) http_rig_step(rig);
+    uint64_t queued = http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
     cr_http_free(rig->http);
     rig->http = NULL;
     assert_int_equal(rig->done[running] + rig->done[queued], 0);
@@ -375,17 +378,17 @@ static void test_free_ends_silently(void **state)
 
 static void start_another(struct http_rig *rig, uint64_t id)
 {
-    if (id < 20) rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
+    if (id < 20) http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
 }
 
 static void test_start_from_done(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
     rig->on_done = start_another;
     start_another(rig, 1);
-    rig_wait(rig, 20);
+    http_rig_wait(rig, 20);
     assert_int_equal(tls_server_requests(rig->server), 20);
     assert_int_equal(tls_server_accepts(rig->server), 1);
 }
@@ -413,7 +416,7 @@ static void test_wakeup_and_extra_descriptors(void **state)
 static void test_without_api_server(void **state)
 {
     struct http_rig *rig = *state;
-    rig_connect(rig);
+    http_rig_connect(rig);
     cr_http_free(rig->http);
     const struct cr_http_handlers handlers = {NULL, NULL, NULL, NULL};
     assert_int_equal(cr_http_new(&rig->http, NULL, &handlers, NULL), 0);
@@ -438,12 +441,12 @@ static void test_every_descriptor_is_cloexec(void **state)
 {
     struct http_rig *rig = *state;
     unsigned long long before = inheritable();
-    rig_serve(rig, say_nothing, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, say_nothing, NULL);
+    http_rig_connect(rig);
     assert_int_equal(inheritable(), before);
-    rig_get(rig, "/ok");
-    rig_watch(rig, "/w", 10000);
-    while (tls_server_requests(rig->server) < 2) rig_step(rig);
+    http_rig_get(rig, "/ok");
+    http_rig_watch(rig, "/w", 10000);
+    while (tls_server_requests(rig->server) < 2) http_rig_step(rig);
     assert_int_equal(inheritable(), before);
 }
 
@@ -451,10 +454,10 @@ static void test_proxy_variables_are_ignored(void **state)
 {
     static const char *const names[] = {"http_proxy", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], "http://127.0.0.1:9", 1);
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) unsetenv(names[i]);
 }
 
@@ -473,15 +476,15 @@ static void test_proxy_when_asked_for(void **state)
     bool seen = false;
     const struct tls_server_config config = {.handler = tunnel_refused, .user = &seen};
     struct tls_server *other = tls_server_start(&config);
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
     cr_http_free(rig->http);
     rig->http = NULL;
     cr_access_free(rig->access);
     snprintf(proxy, sizeof proxy, "http://127.0.0.1:%u", tls_server_port(other));
-    rig_connect(rig);
+    http_rig_connect(rig);
     assert_int_equal(cr_access_set_proxy(rig->access, proxy, NULL), 0);
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_BROKEN, NULL);
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_BROKEN, NULL);
     assert_int_equal(tls_server_accepts(rig->server), 0);
     tls_server_stop(other);
     assert_true(seen);
@@ -532,13 +535,13 @@ static bool ask_once(void)
 static void test_no_memory(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
     scarce_access = rig->access;
     oom_run(ask_once);
 }
 
-#define RIG(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
+#define RIG(test) cmocka_unit_test_setup_teardown(test, http_rig_setup, http_rig_teardown)
 
 int main(void)
 {

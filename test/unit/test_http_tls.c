@@ -19,17 +19,17 @@ static void test_unknown_ca(void **state)
 {
     struct http_rig *rig = *state;
     struct pki *other = pki_new("other CA");
-    rig_serve(rig, serve_ok, NULL);
-    rig_write(rig, "other.pem", pki_pem(other));
-    rig_write(rig, "token", RIG_TOKEN);
-    rig_connect_explicit(
-        rig, (struct cr_access_explicit){.token_file = rig_path(rig, "token"), .ca_file = rig_path(rig, "other.pem")});
-    struct cr_api_answer *a = rig_get(rig, "/x");
-    assert_failed(a, CR_TRANSPORT_TLS, "certificate-authority");
-    assert_text(a->text, rig->access->server);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_write(rig, "other.pem", pki_pem(other));
+    http_rig_write(rig, "token", HTTP_RIG_TOKEN);
+    http_rig_connect_explicit(rig, (struct cr_access_explicit){.token_file = http_rig_path(rig, "token"),
+                                                               .ca_file = http_rig_path(rig, "other.pem")});
+    struct cr_api_answer *a = http_rig_get(rig, "/x");
+    assert_http_failed(a, CR_TRANSPORT_TLS, "certificate-authority");
+    assert_http_text(a->text, rig->access->server);
     assert_int_equal(tls_server_requests(rig->server), 0);
-    rig_write(rig, "other.pem", pki_pem(rig->ca)); /* the remedy works without a restart */
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_write(rig, "other.pem", pki_pem(rig->ca)); /* the remedy works without a restart */
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(rig->changed, 1);
     pki_free(other);
 }
@@ -37,9 +37,9 @@ static void test_unknown_ca(void **state)
 static void test_system_cas_without_a_given_one(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect_explicit(rig, (struct cr_access_explicit){.token = RIG_TOKEN});
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_TLS, "certificate-authority");
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect_explicit(rig, (struct cr_access_explicit){.token = HTTP_RIG_TOKEN});
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_TLS, "certificate-authority");
 }
 
 static void serve_named(struct http_rig *rig, enum pki_kind kind, const char *name, struct pki_pair *pair,
@@ -47,16 +47,16 @@ static void serve_named(struct http_rig *rig, enum pki_kind kind, const char *na
 {
     const char *const names[] = {name, NULL};
     *pair = pki_issue(rig->ca, kind, "other", names);
-    rig_serve_config(rig, (struct tls_server_config){.pair = pair, .handler = handler});
+    http_rig_serve_config(rig, (struct tls_server_config){.pair = pair, .handler = handler});
 }
 
 static void test_wrong_name(void **state)
 {
     struct http_rig *rig = *state;
     struct pki_pair pair;
-    serve_named(rig, PKI_SERVER, "api.example.com", &pair, serve_ok);
-    rig_connect(rig);
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_TLS, "tls-server-name");
+    serve_named(rig, PKI_SERVER, "api.example.com", &pair, http_serve_ok);
+    http_rig_connect(rig);
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_TLS, "tls-server-name");
     pki_pair_free(&pair);
 }
 
@@ -64,9 +64,9 @@ static void test_expired(void **state)
 {
     struct http_rig *rig = *state;
     struct pki_pair pair;
-    serve_named(rig, PKI_EXPIRED_SERVER, "127.0.0.1", &pair, serve_ok);
-    rig_connect(rig);
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_TLS, "clock");
+    serve_named(rig, PKI_EXPIRED_SERVER, "127.0.0.1", &pair, http_serve_ok);
+    http_rig_connect(rig);
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_TLS, "clock");
     pki_pair_free(&pair);
 }
 
@@ -83,20 +83,21 @@ static enum tls_after echo_names(void *user, struct tls_conn *conn, const struct
 static void connect_named(struct http_rig *rig, const char *server_host, const char *tls_name)
 {
     char server[128];
-    rig_write(rig, "ca.pem", pki_pem(rig->ca));
+    http_rig_write(rig, "ca.pem", pki_pem(rig->ca));
     snprintf(server, sizeof server, "https://%s:%u", server_host, tls_server_port(rig->server));
-    rig_connect_explicit(rig, (struct cr_access_explicit){
-                                  .server = server, .ca_file = rig_path(rig, "ca.pem"), .tls_server_name = tls_name});
+    http_rig_connect_explicit(rig, (struct cr_access_explicit){.server = server,
+                                                               .ca_file = http_rig_path(rig, "ca.pem"),
+                                                               .tls_server_name = tls_name});
 }
 
 static void assert_named(struct http_rig *rig, const char *sni, const char *host)
 {
     char expected[256];
-    struct cr_api_answer *a = rig_get(rig, "/x");
+    struct cr_api_answer *a = http_rig_get(rig, "/x");
     if (a->transport != CR_TRANSPORT_OK) fail_msg("%s", a->text);
     snprintf(expected, sizeof expected, "%s Host: %s:%u", sni, host, tls_server_port(rig->server));
     assert_string_equal(a->body, expected);
-    rig_get(rig, "/x");
+    http_rig_get(rig, "/x");
     assert_int_equal(tls_server_accepts(rig->server), 1);
 }
 
@@ -113,9 +114,9 @@ static void test_tls_server_name(void **state)
 static void test_tls_server_name_is_checked(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL); /* for 127.0.0.1 */
+    http_rig_serve(rig, http_serve_ok, NULL); /* for 127.0.0.1 */
     connect_named(rig, "127.0.0.1", "api.example.com");
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_TLS, "another name");
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_TLS, "another name");
 }
 
 static void test_tls_server_name_may_be_an_address(void **state)
@@ -131,7 +132,7 @@ static void test_tls_server_name_may_be_an_address(void **state)
 static void test_ipv6(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve_config(rig, (struct tls_server_config){.ipv6 = true, .handler = echo_names});
+    http_rig_serve_config(rig, (struct tls_server_config){.ipv6 = true, .handler = echo_names});
     connect_named(rig, "[::1]", NULL);
     assert_named(rig, "", "[::1]");
 }
@@ -139,7 +140,7 @@ static void test_ipv6(void **state)
 static void test_ipv6_with_tls_server_name(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve_config(rig, (struct tls_server_config){.ipv6 = true, .handler = echo_names});
+    http_rig_serve_config(rig, (struct tls_server_config){.ipv6 = true, .handler = echo_names});
     connect_named(rig, "[::1]", "localhost");
     assert_named(rig, "localhost", "[::1]");
 }
@@ -148,10 +149,10 @@ static void test_insecure_skip_tls_verify(void **state)
 {
     struct http_rig *rig = *state;
     struct pki_pair pair;
-    serve_named(rig, PKI_EXPIRED_SERVER, "api.example.com", &pair, serve_ok);
-    rig_connect_explicit(rig, (struct cr_access_explicit){.insecure_skip_tls_verify = true});
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
-    assert_text(rig->access->warning, "INSECURE");
+    serve_named(rig, PKI_EXPIRED_SERVER, "api.example.com", &pair, http_serve_ok);
+    http_rig_connect_explicit(rig, (struct cr_access_explicit){.insecure_skip_tls_verify = true});
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
+    assert_http_text(rig->access->warning, "INSECURE");
     pki_pair_free(&pair);
 }
 
@@ -167,30 +168,31 @@ static enum tls_after echo_client(void *user, struct tls_conn *conn, const struc
 static void write_client(struct http_rig *rig, const char *name)
 {
     struct pki_pair pair = pki_issue(rig->ca, PKI_CLIENT, name, NULL);
-    rig_write(rig, "client.pem", pair.certificate);
-    rig_write(rig, "client.key", pair.key);
+    http_rig_write(rig, "client.pem", pair.certificate);
+    http_rig_write(rig, "client.key", pair.key);
     pki_pair_free(&pair);
 }
 
 static void connect_client(struct http_rig *rig, tls_handler *handler)
 {
-    rig_serve_config(rig, (struct tls_server_config){.client_ca = pki_pem(rig->ca), .handler = handler});
-    rig_write(rig, "ca.pem", pki_pem(rig->ca));
+    http_rig_serve_config(rig, (struct tls_server_config){.client_ca = pki_pem(rig->ca), .handler = handler});
+    http_rig_write(rig, "ca.pem", pki_pem(rig->ca));
     write_client(rig, "system:node:n1");
-    rig_connect_explicit(rig, (struct cr_access_explicit){.ca_file = rig_path(rig, "ca.pem"),
-                                                          .client_certificate_file = rig_path(rig, "client.pem"),
-                                                          .client_key_file = rig_path(rig, "client.key")});
+    http_rig_connect_explicit(rig,
+                              (struct cr_access_explicit){.ca_file = http_rig_path(rig, "ca.pem"),
+                                                          .client_certificate_file = http_rig_path(rig, "client.pem"),
+                                                          .client_key_file = http_rig_path(rig, "client.key")});
 }
 
 static void test_client_certificate_rotates(void **state)
 {
     struct http_rig *rig = *state;
     connect_client(rig, echo_client);
-    assert_string_equal(rig_get(rig, "/x")->body, "system:node:n1");
-    assert_string_equal(rig_get(rig, "/x")->body, "system:node:n1");
+    assert_string_equal(http_rig_get(rig, "/x")->body, "system:node:n1");
+    assert_string_equal(http_rig_get(rig, "/x")->body, "system:node:n1");
     assert_int_equal(tls_server_accepts(rig->server), 1);
     write_client(rig, "system:node:n2");
-    assert_string_equal(rig_get(rig, "/x")->body, "system:node:n2");
+    assert_string_equal(http_rig_get(rig, "/x")->body, "system:node:n2");
     assert_int_equal(tls_server_accepts(rig->server), 2);
     assert_int_equal(rig->changed, 1);
 }
@@ -201,13 +203,14 @@ static void test_client_certificate_and_key_in_one_file(void **state)
     char both[8192];
     struct pki_pair pair = pki_issue(rig->ca, PKI_CLIENT, "system:node:n3", NULL);
     snprintf(both, sizeof both, "%s%s", pair.certificate, pair.key);
-    rig_serve_config(rig, (struct tls_server_config){.client_ca = pki_pem(rig->ca), .handler = echo_client});
-    rig_write(rig, "ca.pem", pki_pem(rig->ca));
-    rig_write(rig, "client.pem", both);
-    rig_connect_explicit(rig, (struct cr_access_explicit){.ca_file = rig_path(rig, "ca.pem"),
-                                                          .client_certificate_file = rig_path(rig, "client.pem"),
-                                                          .client_key_file = rig_path(rig, "client.pem")});
-    assert_string_equal(rig_get(rig, "/x")->body, "system:node:n3");
+    http_rig_serve_config(rig, (struct tls_server_config){.client_ca = pki_pem(rig->ca), .handler = echo_client});
+    http_rig_write(rig, "ca.pem", pki_pem(rig->ca));
+    http_rig_write(rig, "client.pem", both);
+    http_rig_connect_explicit(rig,
+                              (struct cr_access_explicit){.ca_file = http_rig_path(rig, "ca.pem"),
+                                                          .client_certificate_file = http_rig_path(rig, "client.pem"),
+                                                          .client_key_file = http_rig_path(rig, "client.pem")});
+    assert_string_equal(http_rig_get(rig, "/x")->body, "system:node:n3");
     pki_pair_free(&pair);
 }
 
@@ -216,10 +219,10 @@ static void test_client_key_of_another(void **state)
     struct http_rig *rig = *state;
     connect_client(rig, echo_client);
     struct pki_pair pair = pki_issue(rig->ca, PKI_CLIENT, "system:node:n2", NULL);
-    rig_write(rig, "client.pem", pair.certificate); /* its key comes later */
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_TLS, "belong together");
-    rig_write(rig, "client.key", pair.key);
-    assert_string_equal(rig_get(rig, "/x")->body, "system:node:n2");
+    http_rig_write(rig, "client.pem", pair.certificate); /* its key comes later */
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_TLS, "belong together");
+    http_rig_write(rig, "client.key", pair.key);
+    assert_string_equal(http_rig_get(rig, "/x")->body, "system:node:n2");
     pki_pair_free(&pair);
 }
 
@@ -227,19 +230,19 @@ static void test_client_key_of_another(void **state)
 
 static void wait_for_one_connection(struct http_rig *rig)
 {
-    while (tls_server_open(rig->server) > 1) rig_step(rig);
+    while (tls_server_open(rig->server) > 1) http_rig_step(rig);
 }
 
 static void test_token_rotates(void **state)
 {
     struct http_rig *rig = *state;
-    char accepted[64] = RIG_TOKEN;
-    rig_serve(rig, serve_token, accepted);
-    rig_connect(rig);
-    for (int i = 0; i < 3; i++) assert_int_equal(rig_get(rig, "/x")->status, 200);
+    char accepted[64] = HTTP_RIG_TOKEN;
+    http_rig_serve(rig, http_serve_token, accepted);
+    http_rig_connect(rig);
+    for (int i = 0; i < 3; i++) assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     strcpy(accepted, "SECRET-two");
-    rig_write(rig, "token", "SECRET-two\n");
-    for (int i = 0; i < 3; i++) assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_write(rig, "token", "SECRET-two\n");
+    for (int i = 0; i < 3; i++) assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 2);
     assert_int_equal(rig->changed, 1);
     wait_for_one_connection(rig);
@@ -248,12 +251,12 @@ static void test_token_rotates(void **state)
 static void test_same_token_written_again_changes_nothing(void **state)
 {
     struct http_rig *rig = *state;
-    char accepted[64] = RIG_TOKEN;
-    rig_serve(rig, serve_token, accepted);
-    rig_connect(rig);
-    rig_get(rig, "/x");
-    rig_write(rig, "token", "  " RIG_TOKEN "\r\n\n");
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    char accepted[64] = HTTP_RIG_TOKEN;
+    http_rig_serve(rig, http_serve_token, accepted);
+    http_rig_connect(rig);
+    http_rig_get(rig, "/x");
+    http_rig_write(rig, "token", "  " HTTP_RIG_TOKEN "\r\n\n");
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 1);
     assert_int_equal(rig->changed, 0);
 }
@@ -262,16 +265,17 @@ static void test_after_401(void **state)
 {
     struct http_rig *rig = *state;
     char accepted[64] = "SECRET-two";
-    rig_serve(rig, serve_token, accepted);
-    rig_connect(rig);
-    struct cr_api_answer *a = rig_get(rig, "/x");
+    http_rig_serve(rig, http_serve_token, accepted);
+    http_rig_connect(rig);
+    struct cr_api_answer *a = http_rig_get(rig, "/x");
     assert_int_equal(a->status, 401);
     assert_non_null(a->body);
-    assert_int_equal(rig_get(rig, "/x")->status, 401); /* the same token, but not on the connection that was refused */
+    assert_int_equal(http_rig_get(rig, "/x")->status,
+                     401); /* the same token, but not on the connection that was refused */
     assert_int_equal(tls_server_accepts(rig->server), 2);
-    rig_write(rig, "token", "SECRET-two");
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_write(rig, "token", "SECRET-two");
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 3);
     assert_int_equal(rig->changed, 1);
 }
@@ -279,30 +283,30 @@ static void test_after_401(void **state)
 static void test_unreadable_token(void **state)
 {
     struct http_rig *rig = *state;
-    char accepted[64] = RIG_TOKEN;
-    rig_serve(rig, serve_token, accepted);
-    rig_connect(rig);
-    rig_get(rig, "/x");
-    unlink(rig_path(rig, "token"));
-    assert_int_equal(rig_get(rig, "/x")->status, 200); /* what is known still works */
+    char accepted[64] = HTTP_RIG_TOKEN;
+    http_rig_serve(rig, http_serve_token, accepted);
+    http_rig_connect(rig);
+    http_rig_get(rig, "/x");
+    unlink(http_rig_path(rig, "token"));
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200); /* what is known still works */
     strcpy(accepted, "SECRET-two");
-    assert_int_equal(rig_get(rig, "/x")->status, 401);
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_CREDENTIALS, "token file");
-    rig_write(rig, "token", "SECRET with space");
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_CREDENTIALS, "control character");
-    rig_write(rig, "token", "SECRET-two");
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    assert_int_equal(http_rig_get(rig, "/x")->status, 401);
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_CREDENTIALS, "token file");
+    http_rig_write(rig, "token", "SECRET with space");
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_CREDENTIALS, "control character");
+    http_rig_write(rig, "token", "SECRET-two");
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(rig->changed, 1);
 }
 
 static void test_change_is_noticed_without_a_request(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, serve_ok, NULL);
-    rig_connect(rig);
-    rig_get(rig, "/x");
-    rig_write(rig, "token", "SECRET-two");
-    while (rig->changed == 0) rig_step(rig);
+    http_rig_serve(rig, http_serve_ok, NULL);
+    http_rig_connect(rig);
+    http_rig_get(rig, "/x");
+    http_rig_write(rig, "token", "SECRET-two");
+    while (rig->changed == 0) http_rig_step(rig);
     assert_int_equal(tls_server_requests(rig->server), 1);
 }
 
@@ -319,7 +323,7 @@ static enum tls_after wait_at_gate(void *user, struct tls_conn *conn, const stru
     pthread_mutex_lock(&gate->mutex);
     while (strstr(r->head, "/slow") && !gate->open) pthread_cond_wait(&gate->cond, &gate->mutex);
     pthread_mutex_unlock(&gate->mutex);
-    return serve_ok(NULL, conn, r);
+    return http_serve_ok(NULL, conn, r);
 }
 
 static void open_gate(struct gate *gate)
@@ -334,17 +338,17 @@ static void test_rotation_under_a_running_request(void **state)
 {
     struct http_rig *rig = *state;
     struct gate gate = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
-    rig_serve(rig, wait_at_gate, &gate);
-    rig_connect(rig);
-    uint64_t slow = rig_start(rig, CR_HTTP_GET, "/slow", NULL, 60000);
-    while (tls_server_requests(rig->server) < 1) rig_step(rig);
-    assert_int_equal(rig_get(rig, "/x")->status, 200); /* a second connection of the old identity, now idle */
-    rig_write(rig, "token", "SECRET-two");
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_serve(rig, wait_at_gate, &gate);
+    http_rig_connect(rig);
+    uint64_t slow = http_rig_start(rig, CR_HTTP_GET, "/slow", NULL, 60000);
+    while (tls_server_requests(rig->server) < 1) http_rig_step(rig);
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200); /* a second connection of the old identity, now idle */
+    http_rig_write(rig, "token", "SECRET-two");
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 3);
     open_gate(&gate);
-    assert_int_equal(rig_wait(rig, slow)->status, 200); /* is not disturbed */
-    for (int i = 0; i < 3; i++) assert_int_equal(rig_get(rig, "/x")->status, 200);
+    assert_int_equal(http_rig_wait(rig, slow)->status, 200); /* is not disturbed */
+    for (int i = 0; i < 3; i++) assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 3);
     wait_for_one_connection(rig);
 }
@@ -353,22 +357,22 @@ static void test_plain_http_has_no_tls(void **state)
 {
     struct http_rig *rig = *state;
     char server[64];
-    const struct tls_server_config config = {.handler = serve_ok};
+    const struct tls_server_config config = {.handler = http_serve_ok};
     rig->server = tls_server_start(&config);
     snprintf(server, sizeof server, "http://127.0.0.1:%u", tls_server_port(rig->server));
-    rig_connect_explicit(rig, (struct cr_access_explicit){.server = server});
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_connect_explicit(rig, (struct cr_access_explicit){.server = server});
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
 }
 
 static void test_tls_to_a_plain_server(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve_config(rig, (struct tls_server_config){.greeting = "HTTP/1.1 400 Bad Request\r\n\r\n"});
-    rig_connect(rig);
-    assert_failed(rig_get(rig, "/x"), CR_TRANSPORT_TLS, rig->access->server);
+    http_rig_serve_config(rig, (struct tls_server_config){.greeting = "HTTP/1.1 400 Bad Request\r\n\r\n"});
+    http_rig_connect(rig);
+    assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_TLS, rig->access->server);
 }
 
-#define RIG(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
+#define RIG(test) cmocka_unit_test_setup_teardown(test, http_rig_setup, http_rig_teardown)
 
 int main(void)
 {

@@ -47,7 +47,7 @@ static enum tls_after cut_events(void *user, struct tls_conn *conn, const struct
 static void assert_events(struct http_rig *rig, const char *path)
 {
     rig->lines[0] = '\0';
-    struct cr_api_answer *a = rig_wait(rig, rig_watch(rig, path, 10000));
+    struct cr_api_answer *a = http_rig_wait(rig, http_rig_watch(rig, path, 10000));
     assert_int_equal(a->transport, CR_TRANSPORT_OK);
     assert_int_equal(a->status, 200);
     assert_null(a->body);
@@ -57,8 +57,8 @@ static void assert_events(struct http_rig *rig, const char *path)
 static void test_lines_cut_anywhere(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, cut_events, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, cut_events, NULL);
+    http_rig_connect(rig);
     assert_events(rig, "/each");
     for (size_t i = 0; i <= strlen(EVENTS); i++) {
         char path[32];
@@ -91,23 +91,23 @@ static enum tls_after endings(void *user, struct tls_conn *conn, const struct tl
 static void test_ends(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, endings, NULL);
-    rig_connect(rig);
-    assert_int_equal(rig_wait(rig, rig_watch(rig, "/open", 10000))->transport, CR_TRANSPORT_OK);
+    http_rig_serve(rig, endings, NULL);
+    http_rig_connect(rig);
+    assert_int_equal(http_rig_wait(rig, http_rig_watch(rig, "/open", 10000))->transport, CR_TRANSPORT_OK);
     assert_string_equal(rig->lines, "{\"a\":1}\n{\"b\":2}\n");
-    rig_wait(rig, rig_watch(rig, "/empty", 10000));
+    http_rig_wait(rig, http_rig_watch(rig, "/empty", 10000));
     assert_int_equal(rig->n_lines, 3);
-    assert_failed(rig_wait(rig, rig_watch(rig, "/broken", 10000)), CR_TRANSPORT_BROKEN, "not complete");
-    assert_failed(rig_wait(rig, rig_watch(rig, "/closed", 10000)), CR_TRANSPORT_BROKEN, "not complete");
+    assert_http_failed(http_rig_wait(rig, http_rig_watch(rig, "/broken", 10000)), CR_TRANSPORT_BROKEN, "not complete");
+    assert_http_failed(http_rig_wait(rig, http_rig_watch(rig, "/closed", 10000)), CR_TRANSPORT_BROKEN, "not complete");
     assert_int_equal(rig->n_lines, 5); /* never half a line */
 }
 
 static void test_other_status_has_a_body(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, endings, NULL);
-    rig_connect(rig);
-    struct cr_api_answer *a = rig_wait(rig, rig_watch(rig, "/410", 10000));
+    http_rig_serve(rig, endings, NULL);
+    http_rig_connect(rig);
+    struct cr_api_answer *a = http_rig_wait(rig, http_rig_watch(rig, "/410", 10000));
     assert_int_equal(a->status, 410);
     assert_string_equal(a->body, "{\"kind\":\"Status\",\n\"code\":410}");
     assert_int_equal(a->retry_after_ms, 3000);
@@ -134,21 +134,21 @@ static void test_line_bound(void **state)
 {
     struct http_rig *rig = *state;
     char path[32];
-    rig_serve(rig, long_line, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, long_line, NULL);
+    http_rig_connect(rig);
     snprintf(path, sizeof path, "/%d", CR_MAX_WATCH_LINE);
-    assert_int_equal(rig_wait(rig, rig_watch(rig, path, 10000))->transport, CR_TRANSPORT_OK);
+    assert_int_equal(http_rig_wait(rig, http_rig_watch(rig, path, 10000))->transport, CR_TRANSPORT_OK);
     assert_int_equal(rig->longest_line, CR_MAX_WATCH_LINE);
     assert_int_equal(rig->n_lines, 3);
     snprintf(path, sizeof path, "/%d", CR_MAX_WATCH_LINE + 1);
-    assert_failed(rig_wait(rig, rig_watch(rig, path, 10000)), CR_TRANSPORT_TOO_LARGE, "larger");
+    assert_http_failed(http_rig_wait(rig, http_rig_watch(rig, path, 10000)), CR_TRANSPORT_TOO_LARGE, "larger");
     assert_int_equal(rig->n_lines, 4);
 }
 
 /* A watch that stays open after two events; everything else is answered. */
 static enum tls_after stay_open(void *user, struct tls_conn *conn, const struct tls_request *r)
 {
-    if (!strstr(r->head, "/watch")) return serve_ok(user, conn, r);
+    if (!strstr(r->head, "/watch")) return http_serve_ok(user, conn, r);
     tls_puts(conn, HEAD);
     chunk_text(conn, "{\"n\":1}\n{\"n\":2}\n");
     tls_wait_closed(conn);
@@ -158,29 +158,30 @@ static enum tls_after stay_open(void *user, struct tls_conn *conn, const struct 
 static void test_watch_is_apart_from_requests(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, stay_open, NULL);
-    rig_connect(rig);
-    rig_get(rig, "/x");
-    uint64_t id = rig_watch(rig, "/watch", 60000);
-    while (rig->n_lines < 2) rig_step(rig);
-    for (int i = 0; i < 5; i++) assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_serve(rig, stay_open, NULL);
+    http_rig_connect(rig);
+    http_rig_get(rig, "/x");
+    uint64_t id = http_rig_watch(rig, "/watch", 60000);
+    while (rig->n_lines < 2) http_rig_step(rig);
+    for (int i = 0; i < 5; i++) assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 2);
-    rig_write(rig, "token", "SECRET-two"); /* a rotation ends no watch */
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    http_rig_write(rig, "token", "SECRET-two"); /* a rotation ends no watch */
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 3);
     assert_int_equal(rig->done[id], 0);
     cr_http_cancel(rig->http, id);
-    assert_failed(rig_wait(rig, id), CR_TRANSPORT_CANCELLED, NULL);
-    assert_int_equal(rig_get(rig, "/x")->status, 200);
+    assert_http_failed(http_rig_wait(rig, id), CR_TRANSPORT_CANCELLED, NULL);
+    assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 3);
 }
 
 static void test_watch_deadline(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, stay_open, NULL);
-    rig_connect(rig);
-    assert_failed(rig_wait(rig, rig_watch(rig, "/watch", 200)), CR_TRANSPORT_TIMEOUT, "no answer in time");
+    http_rig_serve(rig, stay_open, NULL);
+    http_rig_connect(rig);
+    assert_http_failed(http_rig_wait(rig, http_rig_watch(rig, "/watch", 200)), CR_TRANSPORT_TIMEOUT,
+                       "no answer in time");
 }
 
 static void cancel_it(struct http_rig *rig, uint64_t id) { cr_http_cancel(rig->http, id); }
@@ -188,32 +189,32 @@ static void cancel_it(struct http_rig *rig, uint64_t id) { cr_http_cancel(rig->h
 static void test_cancel_from_a_line(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, stay_open, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, stay_open, NULL);
+    http_rig_connect(rig);
     rig->on_line = cancel_it;
-    assert_failed(rig_wait(rig, rig_watch(rig, "/watch", 60000)), CR_TRANSPORT_CANCELLED, NULL);
+    assert_http_failed(http_rig_wait(rig, http_rig_watch(rig, "/watch", 60000)), CR_TRANSPORT_CANCELLED, NULL);
     assert_int_equal(rig->n_lines, 1); /* none after the cancel */
 }
 
 static void ask_something(struct http_rig *rig, uint64_t id)
 {
     (void)id;
-    rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
+    http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 10000);
 }
 
 static void test_start_from_a_line(void **state)
 {
     struct http_rig *rig = *state;
-    rig_serve(rig, stay_open, NULL);
-    rig_connect(rig);
+    http_rig_serve(rig, stay_open, NULL);
+    http_rig_connect(rig);
     rig->on_line = ask_something;
-    uint64_t watch = rig_watch(rig, "/watch", 60000);
-    assert_int_equal(rig_wait(rig, watch + 1)->status, 200);
-    assert_int_equal(rig_wait(rig, watch + 2)->status, 200);
+    uint64_t watch = http_rig_watch(rig, "/watch", 60000);
+    assert_int_equal(http_rig_wait(rig, watch + 1)->status, 200);
+    assert_int_equal(http_rig_wait(rig, watch + 2)->status, 200);
     assert_int_equal(rig->done[watch], 0);
 }
 
-#define RIG(test) cmocka_unit_test_setup_teardown(test, rig_setup, rig_teardown)
+#define RIG(test) cmocka_unit_test_setup_teardown(test, http_rig_setup, http_rig_teardown)
 
 int main(void)
 {
