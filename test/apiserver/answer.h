@@ -22,6 +22,7 @@ struct as_answer {
     int retry_after;          /* seconds; 0: no header */
     json_t *warnings;         /* array of texts, or NULL */
     struct as_watch *watch;   /* instead of a body: it is streamed */
+    bool cut_short;           /* a fault ends the connection somewhere in this answer */
     bool dropped;             /* a fault ended the connection: send nothing */
 };
 

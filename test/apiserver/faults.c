@@ -119,10 +119,9 @@ void as_fault_after(struct apiserver *s, struct as_request *r, struct as_answer 
         answer_status(r->action, instead, a);
     }
     if (*warning) as_answer_warn(a, "%s", warning);
-    if (at(cut, "afterCommit"))
-        cut_now(r, cut, a);
-    else if (at(cut, "header") || bytes)
-        as_conn_cut_after(r->conn, bytes ? (uint64_t)json_integer_value(bytes) : 0, cut_how(cut));
+    if (at(cut, "afterCommit")) cut_now(r, cut, a);
+    a->cut_short = at(cut, "header") || bytes;
+    if (a->cut_short) as_conn_cut_after(r->conn, bytes ? (uint64_t)json_integer_value(bytes) : 0, cut_how(cut));
 }
 
 static json_t *default_edit(uint64_t rv)

@@ -156,7 +156,7 @@ static void log_line(struct apiserver *s, const struct as_request *r, int code)
 
 static void finish(struct apiserver *s, struct as_request *r, const struct as_answer *a)
 {
-    int code = a->dropped ? 0 : a->code;
+    int code = a->dropped || a->cut_short ? 0 : a->code;
     pthread_mutex_lock(&s->mu);
     as_counts_end(&s->counts, r, code, a->len, s->store.rv);
     log_line(s, r, code);
