@@ -35,10 +35,10 @@ static enum tls_after cut_events(void *user, struct tls_conn *conn, const struct
     (void)user;
     tls_puts(conn, HEAD);
     if (strstr(r->head, "/each")) {
-        for (size_t i = 0; i < strlen(EVENTS); i++) chunk(conn, EVENTS + i, 1);
+        for (size_t i = 0; i < strlen(EVENTS); i++) chunk(conn, &EVENTS[i], 1);
     } else {
         chunk(conn, EVENTS, at);
-        chunk_text(conn, EVENTS + at);
+        chunk_text(conn, &EVENTS[at]);
     }
     tls_puts(conn, "0\r\n\r\n");
     return TLS_KEEP;
