@@ -48,8 +48,8 @@ class Agent:
         return json.loads(text)
 
     def driver(self, name):
-        """Its row of the status, {} when it is not there."""
-        return next((d for d in self.status()["drivers"] if d["name"] == name), {})
+        """The row of a registered driver; status follows a notification by some milliseconds."""
+        return self.wait_driver(name)
 
     def socket(self, path_or_driver):
         return next((s for s in self.status()["sockets"] if path_or_driver in (s["path"], s.get("driver"))), {})
