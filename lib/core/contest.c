@@ -104,6 +104,8 @@ bool cr_contest_enter(struct cr_instance *i)
 /* Nothing of the displaced instance failed, so it is told nothing, unless an attempt of its own was still running. */
 static void to_standby(struct cr_instance *loser, const struct cr_instance *by)
 {
+    cr_refresh_stop(loser);
+    cr_probe_stop(loser);
     loser->driver = NULL;
     cr_emit_log(loser->core, CSIREG_LOG_INFO, "registration", loser, "another instance took over; this one waits");
     end_attempt(loser, by);

@@ -35,10 +35,11 @@ struct cr_core *cr_core_new(const struct cr_core_config *config, struct cr_time 
     core->node_name = cr_strdup(config->node_name);
     core->migrated = cr_strv_dup(config->migrated_plugins, config->n_migrated_plugins);
     core->types = cr_strv_dup(config->plugin_types, config->n_plugin_types);
+    core->prefixes = cr_strv_dup(config->label_prefixes, config->n_label_prefixes);
     core->scan_done = !config->watches_registry;
     cr_csidrivers_init(core);
     cr_publisher_init(core);
-    if (core->node_name && core->migrated && core->types && fill_reserve(core)) return core;
+    if (core->node_name && core->migrated && core->types && core->prefixes && fill_reserve(core)) return core;
     cr_core_free(core);
     return NULL;
 }
@@ -59,6 +60,7 @@ void cr_core_free(struct cr_core *core)
     free_effects(&core->reserve);
     cr_strv_free(core->migrated);
     cr_strv_free(core->types);
+    cr_strv_free(core->prefixes);
     cr_free(core->node_name);
     cr_free(core);
 }
@@ -98,6 +100,20 @@ static struct cr_instance *waiting_for(struct cr_core *core, uint64_t id)
     return NULL;
 }
 
+static struct cr_instance *refreshing(struct cr_core *core, uint64_t id)
+{
+    CR_LIST_FOREACH(l, &core->instances)
+    if (id != 0 && cr_instance_of(l)->refresh.waiting == id) return cr_instance_of(l);
+    return NULL;
+}
+
+static struct cr_instance *probing(struct cr_core *core, uint64_t id)
+{
+    CR_LIST_FOREACH(l, &core->instances)
+    if (id != 0 && cr_instance_of(l)->probe == id) return cr_instance_of(l);
+    return NULL;
+}
+
 /* ---- sockets and drivers come and go ---- */
 
 static struct cr_instance *instance_new(struct cr_core *core)
@@ -110,7 +126,8 @@ static struct cr_instance *instance_new(struct cr_core *core)
     struct cr_instance *i = CR_NEW(struct cr_instance);
     if (!i) return NULL;
     i->core = core;
-    i->timer_ms = CR_NEVER;
+    i->timer_ms = i->probe_ms = CR_NEVER;
+    cr_refresh_init(i);
     i->since_wall_ms = core->now.wall_ms;
     i->flow = CSIREG_FLOW_NODE;
     cr_list_append(&core->instances, &i->node);
@@ -209,6 +226,7 @@ static void retry(struct cr_core *core, const char *what)
     }
     cr_publisher_retry_now(core);
     cr_csidrivers_retry_now(core);
+    if (!what && !core->config.local_only) cr_publisher_verify(core);
 }
 
 static bool refused_credentials(const struct csireg_error *e)
@@ -239,7 +257,11 @@ static void stop(struct cr_core *core)
 {
     if (core->stopping) return;
     core->stopping = true;
-    CR_LIST_FOREACH(l, &core->instances) cr_instance_close(cr_instance_of(l));
+    CR_LIST_FOREACH(l, &core->instances)
+    {
+        cr_refresh_stop(cr_instance_of(l));
+        cr_instance_close(cr_instance_of(l));
+    }
     cr_emit_cancel_api(core, core->publisher.node_slot.call);
     cr_emit_cancel_api(core, core->publisher.csinode_slot.call);
     cr_emit_cancel_api(core, core->csidrivers.call);
@@ -249,10 +271,14 @@ static void stop(struct cr_core *core)
 
 static void connected(struct cr_core *core, struct cr_input *in)
 {
-    struct cr_instance *i = waiting_for(core, in->id);
-    if (i)
+    struct cr_instance *i = waiting_for(core, in->id), *r = refreshing(core, in->id), *p = probing(core, in->id);
+    if (p)
+        cr_probe_answer(p, in->error_number);
+    else if (r)
+        cr_refresh_connected(r, in);
+    else if (i)
         cr_handshake_connected(i, in);
-    else if (in->error_number == 0) /* nobody wants it any more */
+    else if (in->error_number == 0 && !in->ok) /* nobody wants it any more */
         cr_emit_close(core, &in->id);
 }
 
@@ -272,8 +298,9 @@ static void answer(struct cr_core *core, struct cr_input *in)
     } else if (core->stopping) {
         return;
     } else if (in->kind == CR_IN_RPC_DONE) {
-        struct cr_instance *i = waiting_for(core, in->id);
+        struct cr_instance *i = waiting_for(core, in->id), *r = refreshing(core, in->id);
         if (i) cr_handshake_rpc_done(i, in->rpc);
+        if (r) cr_refresh_rpc_done(r, in->rpc);
     } else {
         api_done(core, in);
     }
@@ -285,9 +312,17 @@ static void tick(struct cr_core *core)
     {
         struct cr_instance *i = cr_instance_of(l);
         if (i->timer_ms <= core->now.mono_ms) cr_handshake_timer(i);
+        cr_refresh_timer(i);
+        cr_probe_timer(i);
     }
     cr_csidrivers_timer(core);
     cr_publisher_timer(core);
+}
+
+static void prune_later(struct cr_core *core)
+{
+    int64_t after = core->config.prune_unclaimed_after_ms;
+    if (after > 0 && !core->config.local_only) core->publisher.prune_ms = core->now.mono_ms + after;
 }
 
 static void dispatch(struct cr_core *core, struct cr_input *in)
@@ -305,6 +340,7 @@ static void dispatch(struct cr_core *core, struct cr_input *in)
     case CR_IN_SCAN_DONE:
         core->scan_done = true;
         core->generation++;
+        prune_later(core);
         break;
     case CR_IN_WATCH_LINE:
         if (in->id == core->csidrivers.call) cr_csidrivers_line(core, in->text);
@@ -317,6 +353,9 @@ static void dispatch(struct cr_core *core, struct cr_input *in)
         break;
     case CR_IN_RETRY:
         retry(core, in->name);
+        break;
+    case CR_IN_EXHAUSTED:
+        cr_refresh_exhausted(core, in->name, in->token);
         break;
     case CR_IN_PLUGIN_RESULT:
         plugin_result(core, in);
@@ -355,7 +394,10 @@ int64_t cr_core_deadline(const struct cr_core *core)
     CR_LIST_FOREACH(l, &core->instances)
     {
         const struct cr_instance *i = CR_CONTAINER(l, const struct cr_instance, node);
+        int64_t refresh = cr_refresh_deadline(i);
         if (i->timer_ms < next) next = i->timer_ms;
+        if (refresh < next) next = refresh;
+        if (!i->probe && i->probe_ms < next) next = i->probe_ms;
     }
     return next;
 }

@@ -3,8 +3,8 @@
  * The pure core: takes one input and the time, changes its state, leaves effects. No I/O, thread, clock, environment.
  *
  * The effect contract
- * - CONNECT, RPC and API each carry an id that is never used again and each ends in exactly one input with that id
- *   (CONNECTED, RPC_DONE, API_DONE), also when cancelled. An API request with `watch` has WATCH_LINE inputs before its
+ * - CONNECT, PROBE, RPC and API each carry an id that is never used again and each ends in exactly one input with that
+ * id (CONNECTED, RPC_DONE, API_DONE), also when cancelled. An API request with `watch` has WATCH_LINE inputs before its
  * end.
  * - CLOSE, CANCEL_RPC, CANCEL_API start nothing and have no answer of their own. A connection is closed by CLOSE alone;
  *   a CLOSE while an RPC runs on it cancels that RPC first (its RPC_DONE still comes).
@@ -37,16 +37,23 @@ struct cr_core_config {
     bool local_only;            /* no API: publication is skipped and drivers are registered on this node only */
     bool fallback_to_node_flow; /* registration-dropped=node-flow */
     bool create_at_start;
-    bool first_instance_wins;   /* same-name=first: of equal versions the first instance stays, as in kubelet */
+    bool first_instance_wins;          /* same-name=first: of equal versions the first instance stays, as in kubelet */
+    bool annotate_in_controller_flow; /* the Node annotation is written in the controller flow too */
     bool watches_registry;             /* first door in use: lookups say "not ready" until the initial scan was tried */
     int32_t node_info_from_controller; /* the capability's number */
     const char *const *migrated_plugins;
     size_t n_migrated_plugins;
     const char *const *plugin_types; /* foreign types that the host handles */
     size_t n_plugin_types;
+    const char *const *label_prefixes; /* a topology key must begin with one of them; none: every key may */
+    size_t n_label_prefixes;
     int64_t verify_interval_ms, gather_window_ms, connect_timeout_ms, getinfo_timeout_ms, node_rpc_timeout_ms,
         publish_timeout_ms, notify_timeout_ms, request_timeout_ms, handler_timeout_ms;
-    uint64_t seed; /* jitter */
+    int64_t unregister_grace_ms; /* removals wait that long; 0: none */
+    int64_t
+        endpoint_dead_after_ms; /* a service socket that refuses connections so long ends the registration; 0: off */
+    int64_t prune_unclaimed_after_ms; /* entries without a socket are removed so long after the initial scan; 0: off */
+    uint64_t seed;                    /* jitter */
     enum csireg_log_level log_level;
 };
 
@@ -66,7 +73,8 @@ enum cr_input_kind {
     CR_IN_RETRY,             /* name: driver, socket path, or NULL for all */
     CR_IN_PLUGIN_RESULT,     /* token, ok, text */
     CR_IN_CREDENTIALS_CHANGED,
-    CR_IN_STOP, /* cancels everything; the core emits STOPPED once nothing is out */
+    CR_IN_EXHAUSTED, /* name, token: an attach failed with RESOURCE_EXHAUSTED; EXHAUSTED effect with the token */
+    CR_IN_STOP,      /* cancels everything; the core emits STOPPED once nothing is out */
 };
 
 struct cr_input {
@@ -78,7 +86,7 @@ struct cr_input {
     struct cr_identity identity;
     bool from_host;   /* SOCKET_SEEN: reported through the second door */
     bool ok;          /* PLUGIN_RESULT */
-    uint64_t token;   /* PLUGIN_RESULT */
+    uint64_t token;   /* PLUGIN_RESULT, EXHAUSTED */
     int error_number; /* CONNECTED: 0 or the errno of connect */
     struct cr_rpc_result *rpc;
     struct cr_api_answer *api;
@@ -89,6 +97,7 @@ struct cr_input {
 enum cr_effect_kind {
     CR_EFF_CONNECT =
         1, /* id, path: non-blocking connect to a Unix stream socket; later effects name the connection by this id */
+    CR_EFF_PROBE, /* id, path: connect and close again at once; CONNECTED answers, no connection is left */
     CR_EFF_CLOSE, /* conn */
     CR_EFF_RPC, /* id, conn, method, timeout_ms, flag (NodeGetInfo: controller_get_node_info; Notify: registered), text
                    (Notify: error) */
@@ -96,6 +105,7 @@ enum cr_effect_kind {
     CR_EFF_API,        /* id, request */
     CR_EFF_CANCEL_API, /* id */
     CR_EFF_EVENT,      /* event: taken by the engine */
+    CR_EFF_EXHAUSTED,  /* id: the input's token; result: enum csireg_exhausted_result, or a negative csireg_code */
     CR_EFF_LOG,        /* level, module, driver, path, text */
     CR_EFF_STOPPED,    /* after STOP: nothing is out any more */
 };
@@ -107,6 +117,7 @@ struct cr_effect {
     enum cr_rpc_method method;
     int64_t timeout_ms;
     bool flag;
+    int result;
     char *path, *text, *driver;
     struct cr_api_request request;
     struct csireg_event *event;

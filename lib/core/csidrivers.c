@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CSIDriver objects of the cluster, from one list and one watch over the collection. Of each object only the name
- * and attachRequired are kept. A list that did not come is never taken for "there is no such object".
+ * The CSIDriver objects of the cluster, from one list and one watch over the collection. Of each object only the name,
+ * attachRequired and nodeAllocatableUpdatePeriodSeconds are kept. A list that did not come is never taken for "there is
+ * no such object".
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,7 +22,8 @@
 struct item {
     struct cr_list node;
     bool attach_required;
-    bool listed; /* in the list that is being read */
+    int64_t period_s; /* nodeAllocatableUpdatePeriodSeconds; 0: unset, or below what the API allows */
+    bool listed;      /* in the list that is being read */
     char name[];
 };
 
@@ -124,6 +126,17 @@ static struct item *add(struct cr_csidrivers *c, const char *name)
     return item;
 }
 
+#define MIN_PERIOD_S 10
+#define MAX_PERIOD_S (30 * 24 * 3600)
+
+static int64_t period_of(const json_t *object)
+{
+    const json_t *value = json_object_get(json_object_get(object, "spec"), "nodeAllocatableUpdatePeriodSeconds");
+    json_int_t seconds = json_integer_value(value);
+    if (seconds < MIN_PERIOD_S) return 0;
+    return seconds < MAX_PERIOD_S ? seconds : MAX_PERIOD_S;
+}
+
 /* false: no room to remember it. */
 static bool take(struct cr_csidrivers *c, const json_t *object)
 {
@@ -133,6 +146,7 @@ static bool take(struct cr_csidrivers *c, const json_t *object)
     if (!item) item = add(c, name);
     if (!item) return false;
     item->attach_required = !json_is_false(json_object_get(json_object_get(object, "spec"), "attachRequired"));
+    item->period_s = period_of(object);
     item->listed = true;
     return true;
 }
@@ -163,10 +177,33 @@ enum cr_attach cr_csidrivers_attach(const struct cr_core *core, const char *name
     return !item || item->attach_required ? CR_ATTACH_REQUIRED : CR_ATTACH_NOT_REQUIRED;
 }
 
-static void tell_waiting(struct cr_core *core)
+int64_t cr_csidrivers_period(const struct cr_core *core, const char *name)
+{
+    const struct item *item = find(&core->csidrivers, name);
+    return item ? item->period_s : 0;
+}
+
+/* A registered driver whose flow would be another one now. */
+static bool flow_flipped(const struct cr_instance *i)
+{
+    bool settled = i->state == CR_STATE_REGISTERED && cr_instance_owns(i) && i->driver->registered;
+    if (!settled || !i->capable || i->forced_node_flow || !i->core->csidrivers.synced) return false;
+    bool controller = cr_csidrivers_attach(i->core, i->driver->name) == CR_ATTACH_REQUIRED;
+    return controller != (i->driver->view.flow == CSIREG_FLOW_CONTROLLER);
+}
+
+/* Whoever waits for an answer, has another flow now, or another period. */
+static void tell_instances(struct cr_core *core)
 {
     CR_LIST_FOREACH_SAFE(l, &core->instances)
-    if (cr_instance_of(l)->state == CR_STATE_CSIDRIVER) cr_handshake_csidriver(cr_instance_of(l));
+    {
+        struct cr_instance *i = cr_instance_of(l);
+        if (i->state == CR_STATE_CSIDRIVER)
+            cr_handshake_csidriver(i);
+        else if (flow_flipped(i))
+            cr_handshake_decide_again(i);
+        cr_refresh_schedule(i);
+    }
 }
 
 /* ---- answers ---- */
@@ -187,7 +224,7 @@ static void list_failed(struct cr_core *core, struct csireg_error *err, int64_t 
                         : CR_BACKOFF_CAP_MS;
     retry_in(core, delay > retry_after_ms ? delay : retry_after_ms);
     keep_error(core, err);
-    tell_waiting(core);
+    tell_instances(core);
 }
 
 static bool take_list(struct cr_csidrivers *c, const json_t *body)
@@ -219,7 +256,7 @@ static void listed(struct cr_core *core, struct cr_api_answer *a)
         c->synced = true;
         cr_backoff_reset(&c->backoff);
         keep_error(core, NULL);
-        tell_waiting(core);
+        tell_instances(core);
         watch(core);
     }
     json_decref(body);
@@ -240,6 +277,7 @@ static void watch_event(struct cr_core *core, const char *type, const json_t *ob
         if (item) remove_item(c, item);
     }
     if (c->resource_version) remember_version(c, object);
+    if (strcmp(type, "BOOKMARK") != 0) tell_instances(core);
 }
 
 void cr_csidrivers_line(struct cr_core *core, const char *line)

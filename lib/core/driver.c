@@ -12,7 +12,7 @@ struct cr_driver *cr_driver_find(struct cr_core *core, const char *name)
     return NULL;
 }
 
-static struct cr_driver *driver_new(struct cr_core *core, const char *name)
+struct cr_driver *cr_driver_new(struct cr_core *core, const char *name)
 {
     struct cr_driver *d = CR_NEW(struct cr_driver);
     if (!d) return NULL;
@@ -29,7 +29,7 @@ static struct cr_driver *driver_new(struct cr_core *core, const char *name)
 struct cr_driver *cr_driver_claim(struct cr_core *core, const char *name, struct cr_instance *inst)
 {
     struct cr_driver *d = cr_driver_find(core, name);
-    if (!d) d = driver_new(core, name);
+    if (!d) d = cr_driver_new(core, name);
     if (!d) return NULL;
     if (d->owner == inst) return d;
     if (d->owner)
@@ -134,6 +134,8 @@ void cr_driver_unregister(struct cr_driver *d, const struct csireg_error *why)
     cr_emit_event(core, CSIREG_EVENT_UNREGISTERED, d->owner, d, why);
     cr_emit_log(core, CSIREG_LOG_INFO, "registration", d->owner, "unregistered");
     view_fini(&d->view);
+    cr_refresh_stop(d->owner);
+    cr_probe_stop(d->owner);
     if (!d->claimant) cr_publisher_remove(core, d); /* else its attempt decides */
 }
 

@@ -42,14 +42,27 @@ static uint64_t start(struct cr_core *core, struct cr_effect *e)
     return e->id;
 }
 
-uint64_t cr_emit_connect(struct cr_core *core, const char *path)
+static uint64_t with_path(struct cr_core *core, enum cr_effect_kind kind, const char *path)
 {
-    struct cr_effect *e = effect_new(core, CR_EFF_CONNECT, false);
+    struct cr_effect *e = effect_new(core, kind, false);
     if (!e) return 0;
     e->path = cr_strdup(path);
     if (e->path) return start(core, e);
     cr_effect_free(e);
     return 0;
+}
+
+uint64_t cr_emit_connect(struct cr_core *core, const char *path) { return with_path(core, CR_EFF_CONNECT, path); }
+
+uint64_t cr_emit_probe(struct cr_core *core, const char *path) { return with_path(core, CR_EFF_PROBE, path); }
+
+void cr_emit_exhausted(struct cr_core *core, uint64_t token, int result)
+{
+    struct cr_effect *e = effect_new(core, CR_EFF_EXHAUSTED, true);
+    if (!e) return; /* the caller's own time runs out then */
+    e->id = token;
+    e->result = result;
+    push(core, e);
 }
 
 void cr_emit_close(struct cr_core *core, uint64_t *conn)

@@ -194,7 +194,7 @@ static void check_plugin(struct cr_instance *i)
 /* The driver cannot be used as it is: what is published under its name goes, then the plugin is told. */
 static void node_rpc_failed(struct cr_instance *i, const char *step, struct csireg_error *err)
 {
-    cr_instance_withdraw(i, err);
+    if (!i->quiet) cr_instance_withdraw(i, err);
     cr_instance_rejected(i, step, err);
 }
 
@@ -238,6 +238,7 @@ static void endpoint_connected(struct cr_instance *i, const struct cr_input *in)
     }
     i->service = in->id;
     i->flow = CSIREG_FLOW_NODE;
+    i->capable = false;
     if (gate(i))
         call_node(i, CR_RPC_NODE_GET_CAPABILITIES, CR_STATE_CAPABILITIES, "NodeGetCapabilities");
     else
@@ -271,6 +272,7 @@ static void got_capabilities(struct cr_instance *i, const struct cr_rpc_result *
         get_node_info(i, CSIREG_FLOW_NODE);
         return;
     }
+    i->capable = true;
     cr_instance_set_state(i, CR_STATE_CSIDRIVER);
     i->timer_ms = i->step_deadline_ms;
     cr_handshake_csidriver(i);
@@ -303,6 +305,13 @@ void cr_handshake_csidriver(struct cr_instance *i)
         get_node_info(i, CSIREG_FLOW_NODE);
         return;
     }
+}
+
+void cr_handshake_decide_again(struct cr_instance *i)
+{
+    cr_emit_log(i->core, CSIREG_LOG_INFO, "registration", i, "attachRequired changed: the flow is decided again");
+    i->quiet = true;
+    begin_node_rpcs(i);
 }
 
 /* ---- what NodeGetInfo said ---- */
@@ -357,11 +366,29 @@ static void publish(struct cr_instance *i)
     cr_publisher_want(i->core, i->driver, &desired, i->attempt_seq);
 }
 
+static bool allowed(const struct cr_core *core, const char *key)
+{
+    for (char **p = core->prefixes; *p; p++)
+        if (strncmp(key, *p, strlen(*p)) == 0) return true;
+    return core->config.n_label_prefixes == 0;
+}
+
+static int check_allowed(const struct cr_instance *i, struct csireg_error **err)
+{
+    for (size_t k = 0; k < i->info.n_segments; k++)
+        if (!allowed(i->core, i->info.segments[k].key))
+            return cr_error_put(err, cr_error_new(CSIREG_ERR_REFUSED,
+                                                  "topology key %s is outside the label prefixes allowed on this node",
+                                                  i->info.segments[k].key));
+    return 0;
+}
+
 static int check_node_info(const struct cr_instance *i, struct csireg_error **err)
 {
     int rc = cr_check_node_id(i->info.node_id, err);
-    if (rc == 0 && i->flow == CSIREG_FLOW_NODE) rc = cr_check_topology(i->info.segments, i->info.n_segments, err);
-    return rc;
+    if (rc != 0 || i->flow == CSIREG_FLOW_CONTROLLER) return rc;
+    rc = cr_check_topology(i->info.segments, i->info.n_segments, err);
+    return rc == 0 ? check_allowed(i, err) : rc;
 }
 
 static void got_node_info(struct cr_instance *i, struct cr_rpc_result *r)
@@ -392,12 +419,14 @@ static int registered(struct cr_instance *i)
                                  .node_id = i->info.node_id,
                                  .flow = i->flow};
     i->driver->published_wall_ms = i->core->now.wall_ms;
-    return cr_driver_set_registered(i->driver, &view);
+    int rc = cr_driver_set_registered(i->driver, &view);
+    cr_refresh_schedule(i);
+    return rc;
 }
 
 static void notify_registered(struct cr_instance *i)
 {
-    if (!i->path) {
+    if (!i->path || i->quiet) {
         cr_instance_succeeded(i);
         return;
     }
@@ -426,12 +455,13 @@ void cr_handshake_published(struct cr_instance *i, struct csireg_error *err, boo
     } else if (dropped && i->core->config.fallback_to_node_flow) {
         fall_back(i, err);
     } else {
-        if (!cr_instance_owns(i))
+        bool untouched = !cr_instance_owns(i) || i->quiet || (err->retryable && i->driver->registered);
+        if (untouched)
             cr_publisher_restore(i->core, i->driver);
-        else if (!err->retryable)
-            cr_instance_withdraw(i, err);
-        else if (!i->driver->registered)
+        else if (err->retryable)
             cr_publisher_leave(i->driver);
+        else
+            cr_instance_withdraw(i, err);
         cr_instance_rejected(i, "publish", err);
     }
 }
@@ -508,6 +538,9 @@ void cr_handshake_timer(struct cr_instance *i)
     case CR_STATE_BACKOFF:
     case CR_STATE_UNCONFIRMED:
         cr_instance_start(i);
+        break;
+    case CR_STATE_REGISTERED:
+        cr_handshake_decide_again(i);
         break;
     default:
         break;

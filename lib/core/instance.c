@@ -68,6 +68,7 @@ void cr_instance_start(struct cr_instance *i)
     i->attempt_seq = ++i->core->seq;
     i->waits_for_name = false;
     i->forced_node_flow = false;
+    i->quiet = false;
     cr_handshake_begin(i);
 }
 
@@ -169,7 +170,9 @@ void cr_instance_settle(struct cr_instance *i)
     end_of_recreation(i);
     bool keeps = i->plugin_accepted || (cr_instance_owns(i) && i->driver->registered);
     bool stands_by = !keeps && i->waits_for_name && cr_contest_is_taken(i);
-    cr_instance_set_state(i, keeps ? CR_STATE_UNCONFIRMED : stands_by ? CR_STATE_STANDBY : CR_STATE_BACKOFF);
+    cr_instance_set_state(i, keeps       ? i->quiet ? CR_STATE_REGISTERED : CR_STATE_UNCONFIRMED
+                             : stands_by ? CR_STATE_STANDBY
+                                         : CR_STATE_BACKOFF);
     if (!stands_by) wait_for_next_try(i);
     tried(i);
     if (!keeps && i->driver) release_name(i, i->driver);
@@ -212,13 +215,14 @@ void cr_instance_unconfirmed(struct cr_instance *i, struct csireg_error *err)
 void cr_instance_succeeded(struct cr_instance *i)
 {
     cr_instance_close(i);
-    i->recreated = false;
+    i->recreated = i->quiet = false;
     give_up_previous(i);
     csireg_error_free(i->error);
     i->error = NULL;
     cr_backoff_reset(&i->backoff);
     cr_instance_set_state(i, CR_STATE_REGISTERED);
     tried(i);
+    if (!i->plugin_accepted) cr_probe_schedule(i);
 }
 
 /* ---- the end ---- */
@@ -246,6 +250,7 @@ static void remove_remains(struct cr_instance *i)
 
 void cr_instance_vanish(struct cr_instance *i)
 {
+    cr_refresh_stop(i);
     cr_instance_close(i);
     cr_emit_log(i->core, CSIREG_LOG_INFO, "registration", i, "gone");
     if (i->token || i->plugin_accepted) cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i);
@@ -270,5 +275,6 @@ void cr_instance_free(struct cr_instance *i)
     cr_node_info_fini(&i->info);
     csireg_error_free(i->error);
     json_decref(i->status);
+    cr_refresh_fini(i);
     cr_free(i);
 }

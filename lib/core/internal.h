@@ -6,6 +6,8 @@
  *   instance.c      one registration socket (or one driver that the host handed over): its life
  *   handshake.c     the steps of an attempt, from connect to notification
  *   contest.c       several instances of one name: who wins, takes over, waits
+ *   refresh.c       the limit asked again, periodically and when an attach found it exhausted
+ *   probe.c         whether the service socket of a registered driver still answers
  *   driver.c        who owns a name; registered, being removed
  *   publisher.c     the one writer: when to read, write, wait, give up
  *   plan.c          what to write next: desired state against the objects as last received
@@ -63,6 +65,7 @@ struct cr_driver {
 
     struct cr_desired desired;
     struct cr_desired saved; /* the owner's, while a claimant's is being published */
+    int64_t grace_ms;        /* a removal waits until then (unregister-grace) */
     bool pending;            /* desired is not yet confirmed by the API server */
     bool sent;               /* the write in flight carries a change of this name */
     bool expected;           /* and its answer must show what is desired */
@@ -80,6 +83,7 @@ struct cr_driver {
 };
 
 struct cr_driver *cr_driver_find(struct cr_core *core, const char *name);
+struct cr_driver *cr_driver_new(struct cr_core *core, const char *name); /* without an owner; NULL: no memory */
 /* Makes inst the owner of name, or its claimant when another instance is registered (creating the record). NULL: no
  * memory. */
 struct cr_driver *cr_driver_claim(struct cr_core *core, const char *name, struct cr_instance *inst);
@@ -92,6 +96,22 @@ void cr_driver_changed(struct cr_driver *d); /* status is stale */
 void cr_driver_free(struct cr_driver *d);
 
 /* ---- an instance ---- */
+
+/* The refresh of the limit (KEP-4876) of a driver in the node flow; see refresh.c. */
+struct cr_refresh {
+    int64_t period_s;    /* as known when due_ms was set; 0: none */
+    int64_t due_ms;      /* of the next periodic run; CR_NEVER */
+    int64_t earliest_ms; /* runs keep a distance */
+    bool running, again; /* again: triggered during a run */
+    bool publishing;
+    int64_t deadline_ms; /* of the run */
+    uint64_t waiting, conn;
+    bool old_has_count; /* to return to when the new count cannot be published */
+    int32_t old_count;
+    char *error;            /* of the last run; NULL after success */
+    struct cr_list waiters; /* who asked by exhausted(), for this run or the next */
+    size_t n_waiters;
+};
 
 struct cr_instance {
     struct cr_list node;
@@ -122,6 +142,13 @@ struct cr_instance {
     struct cr_node_info info;
     uint64_t token;       /* PLUGIN request; 0: none */
     bool plugin_accepted; /* a foreign plugin that the host took */
+
+    bool capable;      /* the driver has NODE_INFO_FROM_CONTROLLER (asked only with the gate on) */
+    bool quiet;        /* the flow is decided again: no registration socket, no notification, failure keeps everything */
+    struct cr_refresh refresh;
+    uint64_t probe;    /* id of the running probe of the endpoint */
+    int64_t probe_ms;  /* the next one; CR_NEVER */
+    int64_t unreachable_ms, unreachable_wall_ms; /* since when the endpoint refuses connections; 0: it does not */
 
     struct cr_driver *driver; /* the name this instance owns; NULL: none */
     struct cr_driver
@@ -158,7 +185,7 @@ void cr_instance_withdraw(struct cr_instance *i,
 bool cr_contest_enter(struct cr_instance *i);      /* false: refused, the attempt is over; true: i->driver is claimed */
 void cr_contest_won(struct cr_instance *i);        /* published: a claimant becomes the owner, the old one a standby */
 bool cr_contest_succeed(struct cr_instance *gone); /* true: another instance inherits what `gone` had registered */
-bool cr_contest_is_taken(const struct cr_instance *i); /* another instance has its name */
+bool cr_contest_is_taken(const struct cr_instance *i);             /* another instance has its name */
 void cr_contest_name_free(struct cr_core *core, const char *name); /* the best standby tries again */
 
 /* handshake.c */
@@ -170,6 +197,26 @@ void cr_handshake_plugin_result(struct cr_instance *i, bool ok, const char *text
 void cr_handshake_csidriver(struct cr_instance *i); /* the CSIDriver cache may have the answer now */
 void cr_handshake_published(struct cr_instance *i, struct csireg_error *err,
                             bool dropped); /* err NULL: confirmed; taken */
+
+void cr_handshake_decide_again(struct cr_instance *i); /* node RPCs and publication once more, without a notification */
+
+/* refresh.c: the limit of drivers in the node flow */
+void cr_refresh_init(struct cr_instance *i);
+void cr_refresh_fini(struct cr_instance *i);
+void cr_refresh_schedule(struct cr_instance *i); /* registration or CSIDriver changed: a timer, or none */
+void cr_refresh_stop(struct cr_instance *i);
+int64_t cr_refresh_deadline(const struct cr_instance *i);
+void cr_refresh_timer(struct cr_instance *i);
+void cr_refresh_exhausted(struct cr_core *core, const char *name, uint64_t token);
+void cr_refresh_connected(struct cr_instance *i, const struct cr_input *in);
+void cr_refresh_rpc_done(struct cr_instance *i, struct cr_rpc_result *r);
+void cr_refresh_published(struct cr_instance *i, const struct csireg_error *err); /* err NULL: confirmed */
+
+/* probe.c: is the service socket of a registered driver still there? */
+void cr_probe_schedule(struct cr_instance *i);
+void cr_probe_stop(struct cr_instance *i);
+void cr_probe_timer(struct cr_instance *i);
+void cr_probe_answer(struct cr_instance *i, int error_number);
 
 /* ---- the publisher ---- */
 
@@ -199,6 +246,9 @@ struct cr_publisher {
 
     bool prefetch;    /* a driver is on its way: have the objects ready */
     bool create;      /* the object is to be made even without a driver */
+    bool prune;       /* names without an instance are to be removed */
+    int64_t prune_ms;
+    json_t *labels_sent, *labels_added; /* by the patch in flight; since the start */
     bool verify;      /* compare and repair everything of ours */
     bool repair;      /* an object was read anew: confirmed entries are compared too */
     unsigned repairs; /* writes of this round that carried confirmed entries only */
@@ -221,7 +271,9 @@ void cr_publisher_prefetch(struct cr_core *core);
  */
 void cr_publisher_want(struct cr_core *core, struct cr_driver *d, struct cr_desired *desired, uint64_t fresh_after);
 void cr_publisher_remove(struct cr_core *core, struct cr_driver *d);
-void cr_publisher_leave(struct cr_driver *d); /* stops working on the name */
+void cr_publisher_update_count(struct cr_core *core, struct cr_driver *d, bool has_count, int32_t count);
+void cr_publisher_verify(struct cr_core *core); /* compares and repairs now */
+void cr_publisher_leave(struct cr_driver *d);   /* stops working on the name */
 void cr_publisher_restore(struct cr_core *core,
                           struct cr_driver *d); /* back to what the owner has: the claimant gave up */
 void cr_publisher_step(struct cr_core *core);   /* sends what can be sent now */
@@ -235,6 +287,7 @@ int64_t cr_publisher_deadline(const struct cr_core *core);
 struct cr_plan {
     enum cr_op op; /* a write; GET_NODE: the Node must be read again first; NONE: all that is considered holds */
     char *body;    /* of the write */
+    json_t *labels; /* that a patch adds: a reference, or NULL */
     struct cr_driver *culprit;  /* op NONE and error set: this name alone cannot be published */
     struct csireg_error *error; /* without a culprit: no memory */
 };
@@ -266,7 +319,8 @@ struct cr_csidrivers {
 
 void cr_csidrivers_init(struct cr_core *core);
 void cr_csidrivers_fini(struct cr_core *core);
-void cr_csidrivers_open(struct cr_core *core); /* idempotent */
+void cr_csidrivers_open(struct cr_core *core);                              /* idempotent */
+int64_t cr_csidrivers_period(const struct cr_core *core, const char *name); /* seconds; 0: none, or not known */
 enum cr_attach cr_csidrivers_attach(const struct cr_core *core, const char *name);
 void cr_csidrivers_line(struct cr_core *core, const char *line);
 void cr_csidrivers_answer(struct cr_core *core, struct cr_api_answer *answer);
@@ -278,7 +332,7 @@ void cr_csidrivers_retry_now(struct cr_core *core);
 struct cr_core {
     struct cr_core_config config; /* strings owned */
     char *node_name;
-    char **migrated, **types;
+    char **migrated, **types, **prefixes;
     struct cr_time now;
     struct cr_rng rng;
     uint64_t next_id, seq, generation, event_generation, next_token;
@@ -299,6 +353,8 @@ static inline struct cr_driver *cr_driver_of(struct cr_list *l) { return CR_CONT
 
 /* effects.c. Those that start something give its id, or 0 when memory is short (nothing was started then). */
 uint64_t cr_emit_connect(struct cr_core *core, const char *path);
+uint64_t cr_emit_probe(struct cr_core *core, const char *path);
+void cr_emit_exhausted(struct cr_core *core, uint64_t token, int result);
 void cr_emit_close(struct cr_core *core, uint64_t *conn); /* 0: nothing; sets it to 0 */
 uint64_t cr_emit_rpc(struct cr_core *core, uint64_t conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
                      const char *text);

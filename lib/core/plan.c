@@ -33,7 +33,7 @@ bool cr_plan_considers(const struct cr_core *core, const struct cr_driver *d)
     const struct cr_driver *alone = isolated(core);
     if (d->desired.want == CR_WANT_LEAVE) return false;
     if (alone) return d == alone;
-    if (d->pending) return d->not_before_ms <= core->now.mono_ms;
+    if (d->pending) return d->not_before_ms <= core->now.mono_ms && d->grace_ms <= core->now.mono_ms;
     return core->publisher.repair && cr_plan_is_install(d);
 }
 
@@ -168,7 +168,10 @@ static struct cr_driver *edit_node(struct cr_core *core, struct node_edit *e, st
         struct cr_driver *d = cr_driver_of(l);
         if (!cr_plan_considers(core, d)) continue;
         if (d->desired.want != CR_WANT_NODE_FLOW) {
-            drop_id(e, core, d);
+            if (d->desired.want == CR_WANT_CONTROLLER_FLOW && core->config.annotate_in_controller_flow)
+                set_id(e, d);
+            else
+                drop_id(e, core, d);
             continue;
         }
         struct csireg_error *why = cannot_label(core, d, e);
@@ -240,6 +243,7 @@ static bool plan_node(struct cr_core *core, struct cr_plan *out)
     } else if (write) {
         out->op = CR_OP_PATCH_NODE;
         out->body = cr_node_patch(&pub->node, e.labels, e.ids_changed, e.ids);
+        out->labels = json_incref(e.labels);
         if (!out->body) out_of_memory(out);
     }
     edit_fini(&e);

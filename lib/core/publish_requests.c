@@ -186,7 +186,8 @@ static void write_refused(struct cr_core *core, const struct csireg_error *err)
 
 static void read_refused(struct cr_core *core, const struct csireg_error *err)
 {
-    core->publisher.prefetch = core->publisher.repair = core->publisher.create = core->publisher.verify = false;
+    core->publisher.prune = core->publisher.prefetch = core->publisher.repair = core->publisher.create =
+        core->publisher.verify = false;
     CR_LIST_FOREACH_SAFE(l, &core->drivers)
     {
         struct cr_driver *d = cr_driver_of(l);
@@ -268,6 +269,21 @@ static void count_writes(struct cr_core *core)
     }
 }
 
+/* For the operator who cleans up one day: csireg itself never removes a label. */
+static void note_labels(struct cr_core *core)
+{
+    struct cr_publisher *pub = &core->publisher;
+    if (!pub->labels_added) pub->labels_added = json_object();
+    json_t *all = pub->labels_sent ? json_copy(pub->labels_added) : NULL; /* the old one may be shown somewhere */
+    if (!all || json_object_update(all, pub->labels_sent) != 0) {
+        json_decref(all);
+        return;
+    }
+    json_decref(pub->labels_added);
+    pub->labels_added = all;
+    core->generation++;
+}
+
 static void succeeded(struct cr_core *core, enum cr_op op, json_t *body)
 {
     struct cr_publisher *pub = &core->publisher;
@@ -284,6 +300,7 @@ static void succeeded(struct cr_core *core, enum cr_op op, json_t *body)
         return;
     }
     cr_backoff_reset(&pub->conflicts);
+    if (op == CR_OP_PATCH_NODE) note_labels(core);
     if (op == CR_OP_PUT_CSINODE || op == CR_OP_POST_CSINODE) pub->create = false;
     if (op == CR_OP_PUT_CSINODE || op == CR_OP_POST_CSINODE) check_kept(core);
     count_writes(core);

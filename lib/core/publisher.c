@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "core/csinode.h"
 #include "core/publish.h"
 
 #define REMOVAL_QUIET_MS 5  /* a removal waits until no socket event came for this long, */
@@ -30,7 +31,7 @@ void cr_publisher_init(struct cr_core *core)
     pub->state = core->config.local_only ? "local-only" : "ok";
     pub->state_wall_ms = core->now.wall_ms;
     pub->create = core->config.create_at_start && !core->config.local_only;
-    pub->verify_ms = pub->timer_ms = CR_NEVER;
+    pub->verify_ms = pub->timer_ms = pub->prune_ms = CR_NEVER;
     if (pub->create) pub->timer_ms = core->now.mono_ms;
 }
 
@@ -39,6 +40,8 @@ void cr_publisher_fini(struct cr_core *core)
     cr_publish_forget_node(&core->publisher);
     cr_publish_forget_csinode(&core->publisher);
     csireg_error_free(core->publisher.error);
+    json_decref(core->publisher.labels_sent);
+    json_decref(core->publisher.labels_added);
 }
 
 /* ---- ends of names ---- */
@@ -56,10 +59,12 @@ static void settle_pending(struct cr_driver *d)
 static void report(struct cr_driver *d, struct csireg_error *err, bool dropped)
 {
     struct cr_instance *i = d->claimant ? d->claimant : d->owner;
-    if (i && i->state == CR_STATE_PUBLISHING && i->driver == d)
+    if (i && i->state == CR_STATE_PUBLISHING && i->driver == d) {
         cr_handshake_published(i, err, dropped);
-    else
-        csireg_error_free(err);
+        return;
+    }
+    if (d->owner) cr_refresh_published(d->owner, err);
+    csireg_error_free(err);
 }
 
 static void arm_verification(struct cr_core *core)
@@ -76,6 +81,7 @@ static void confirmed(struct cr_core *core, struct cr_driver *d)
     settle_pending(d);
     core->generation++;
     if (cr_plan_is_install(d)) {
+        cr_desired_fini(&d->saved);
         if (core->publisher.verify_ms == CR_NEVER) arm_verification(core);
         report(d, NULL, false);
         return;
@@ -134,14 +140,14 @@ static void due(struct cr_core *core, struct cr_driver *d)
     settle_pending(d);
     d->pending = true;
     d->due_ms = core->now.mono_ms;
-    d->not_before_ms = 0;
+    d->not_before_ms = d->grace_ms = 0;
     core->generation++;
 }
 
 void cr_publisher_want(struct cr_core *core, struct cr_driver *d, struct cr_desired *desired, uint64_t fresh_after)
 {
-    if (d->claimant && d->saved.want == CR_WANT_LEAVE)
-        d->saved = d->desired;
+    if (d->registered && d->saved.want == CR_WANT_LEAVE)
+        d->saved = d->desired; /* to return to, should this come to nothing */
     else
         cr_desired_fini(&d->desired);
     d->desired = *desired;
@@ -155,11 +161,20 @@ void cr_publisher_remove(struct cr_core *core, struct cr_driver *d)
 {
     if (d->desired.want == CR_WANT_REMOVE) return;
     cr_desired_fini(&d->desired);
+    cr_desired_fini(&d->saved);
     d->desired.want = CR_WANT_REMOVE;
     due(core, d);
+    d->grace_ms = core->now.mono_ms + core->config.unregister_grace_ms;
     if (!core->config.local_only) return;
     settle_pending(d);
     d->desired.want = CR_WANT_LEAVE;
+}
+
+void cr_publisher_update_count(struct cr_core *core, struct cr_driver *d, bool has_count, int32_t count)
+{
+    due(core, d);
+    d->desired.has_count = has_count;
+    d->desired.count = count;
 }
 
 void cr_publisher_leave(struct cr_driver *d)
@@ -204,7 +219,7 @@ static bool considers_pending(const struct cr_core *core, bool installs_only)
 static bool has_work(const struct cr_core *core)
 {
     const struct cr_publisher *pub = &core->publisher;
-    return pub->prefetch || pub->create || pub->verify || considers_pending(core, false);
+    return pub->prefetch || pub->create || pub->verify || pub->prune || considers_pending(core, false);
 }
 
 /* true: reads are out or were just sent. */
@@ -276,6 +291,8 @@ static void send_write(struct cr_core *core, struct cr_plan *plan)
 {
     CR_LIST_FOREACH(l, &core->drivers)
     if (cr_driver_of(l)->sent) cr_driver_of(l)->touched = true;
+    json_decref(core->publisher.labels_sent);
+    core->publisher.labels_sent = plan->labels;
     cr_publish_send(core, plan->op, plan->body);
     plan->body = NULL;
     core->publisher.first_due_ms = core->now.mono_ms;
@@ -304,6 +321,32 @@ static bool carry_out(struct cr_core *core, struct cr_plan *plan)
     return true;
 }
 
+static void remove_unclaimed(struct cr_core *core, const char *name)
+{
+    struct cr_driver *d = cr_driver_find(core, name);
+    if (d) return; /* somebody's, or being removed already */
+    d = cr_driver_new(core, name);
+    if (!d) return;
+    cr_emit_log(core, CSIREG_LOG_INFO, "publisher", NULL, "%s: no socket since the start, its entries are removed",
+                name);
+    cr_publisher_remove(core, d);
+}
+
+/* Entries and annotation keys that no instance of this life claimed. */
+static void prune(struct cr_core *core)
+{
+    struct cr_publisher *pub = &core->publisher;
+    json_t *names = pub->csinode ? cr_csinode_names(pub->csinode) : NULL, *ids = NULL, *value;
+    const char *key;
+    size_t k;
+    pub->prune = false;
+    json_array_foreach(names, k, value) remove_unclaimed(core, json_string_value(value));
+    if (!pub->node_slot.absent) cr_node_ids_load(&pub->node, &ids, NULL);
+    json_object_foreach(ids, key, value) remove_unclaimed(core, key);
+    json_decref(names);
+    json_decref(ids);
+}
+
 /* One look at the state; true: look again. */
 static bool look(struct cr_core *core)
 {
@@ -316,6 +359,7 @@ static bool look(struct cr_core *core)
     }
     if (reading(core)) return false;
     pub->prefetch = false;
+    if (pub->prune) prune(core);
     if (!pub->create && !pub->verify && !considers_pending(core, false)) return false;
     if (pub->node_slot.absent && (considers_pending(core, true) || pub->create || pub->verify)) {
         node_missing(core);
@@ -356,7 +400,7 @@ static void give_up_late(struct cr_core *core)
     }
 }
 
-static void verify(struct cr_core *core)
+void cr_publisher_verify(struct cr_core *core)
 {
     struct cr_publisher *pub = &core->publisher;
     arm_verification(core);
@@ -368,21 +412,32 @@ static void verify(struct cr_core *core)
 
 void cr_publisher_timer(struct cr_core *core)
 {
-    if (core->publisher.verify_ms <= core->now.mono_ms) verify(core);
+    struct cr_publisher *pub = &core->publisher;
+    if (pub->verify_ms <= core->now.mono_ms) cr_publisher_verify(core);
+    if (pub->prune_ms <= core->now.mono_ms) {
+        pub->prune_ms = CR_NEVER;
+        pub->prune = true;
+    }
     give_up_late(core);
+}
+
+/* A removal: its grace, or the pause after a refusal. */
+static int64_t waits_until(const struct cr_driver *d)
+{
+    return d->grace_ms > d->not_before_ms ? d->grace_ms : d->not_before_ms;
 }
 
 int64_t cr_publisher_deadline(const struct cr_core *core)
 {
     const struct cr_publisher *pub = &core->publisher;
     int64_t next = pub->timer_ms < pub->verify_ms ? pub->timer_ms : pub->verify_ms;
+    if (pub->prune_ms < next) next = pub->prune_ms;
     CR_LIST_FOREACH(l, &core->drivers)
     {
         const struct cr_driver *d = cr_driver_of(l);
         if (!d->pending) continue;
-        int64_t at = cr_plan_is_install(d) ? pub->unusable ? CR_NEVER : d->due_ms + core->config.publish_timeout_ms
-                     : d->not_before_ms > core->now.mono_ms ? d->not_before_ms
-                                                            : CR_NEVER;
+        int64_t at = cr_plan_is_install(d) ? d->due_ms + core->config.publish_timeout_ms : waits_until(d);
+        if (cr_plan_is_install(d) ? pub->unusable : at <= core->now.mono_ms) continue;
         if (at < next) next = at;
     }
     return next;

@@ -95,9 +95,11 @@ static json_t *driver_json(const struct cr_driver *d)
     set_text(o, "state", driver_state(d));
     set_time(o, "since", d->since_wall_ms);
     set_registration(o, d);
+    if (d->owner) set_time(o, "unreachableSince", d->owner->unreachable_wall_ms);
     json_object_set_new(o, "pending", pending_json(d));
     if (d->warning) json_array_append_new(warnings, json_string(d->warning));
     if (d->error) json_array_append_new(warnings, json_string(csireg_error_message(d->error)));
+    if (d->owner && d->owner->refresh.error) json_array_append_new(warnings, json_string(d->owner->refresh.error));
     json_object_set_new(o, "warnings", warnings);
     return o;
 }
@@ -161,5 +163,6 @@ json_t *cr_core_status(struct cr_core *core)
     json_object_set_new(o, "sockets", sockets_json(core));
     json_object_set_new(o, "drivers", drivers_json(core));
     json_object_set_new(o, "unclaimed", unclaimed_json(core));
+    json_object_set(o, "labelsAdded", core->publisher.labels_added);
     return o;
 }

@@ -136,7 +136,7 @@ static int by_path(const struct sim *s, const char *path, bool *registration)
 
 static void deliver_connected(struct sim *s, struct event *e)
 {
-    struct cr_input in = {.kind = CR_IN_CONNECTED, .id = e->id, .error_number = e->number};
+    struct cr_input in = {.kind = CR_IN_CONNECTED, .id = e->id, .error_number = e->number, .ok = e->flag};
     sim_input(s, &in);
 }
 
@@ -159,6 +159,17 @@ void plugins_connect(struct sim *s, const struct cr_effect *e)
     }
     *c = (struct conn){
         .id = e->id, .plugin = k, .registration = registration, .open = true, .generation = p->identity.ino};
+}
+
+void plugins_probe(struct sim *s, const struct cr_effect *e)
+{
+    bool registration;
+    int k = by_path(s, e->path, &registration);
+    struct event *later = sim_later(s, 0, deliver_connected);
+    later->id = e->id;
+    later->flag = true;
+    const struct plugin *p = k >= 0 ? &s->plugins[k] : NULL;
+    later->number = p && p->exists && p->listening ? 0 : ECONNREFUSED;
 }
 
 void plugins_close(struct sim *s, uint64_t id)

@@ -87,6 +87,13 @@ static void carry_out(struct sim *s, struct cr_effect *e)
         check_id(s, e->id);
         plugins_connect(s, e);
         break;
+    case CR_EFF_PROBE:
+        check_id(s, e->id);
+        plugins_probe(s, e);
+        break;
+    case CR_EFF_EXHAUSTED:
+        if (e->id == 0) sim_fail(s, "exhausted", "an answer without a question");
+        break;
     case CR_EFF_CLOSE:
         plugins_close(s, e->conn);
         break;

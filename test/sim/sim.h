@@ -115,6 +115,7 @@ void plugins_init(struct sim *s);
 void plugins_churn(struct sim *s);    /* sockets come, go, are made anew; values change */
 void plugins_announce(struct sim *s); /* tells a new core of what is there, as an initial scan does */
 void plugins_connect(struct sim *s, const struct cr_effect *e);
+void plugins_probe(struct sim *s, const struct cr_effect *e);
 void plugins_rpc(struct sim *s, const struct cr_effect *e);
 void plugins_close(struct sim *s, uint64_t conn);
 struct plugin *plugin_named(struct sim *s, const char *name); /* a present one, else NULL */
