@@ -26,6 +26,15 @@ def instance(w, label, **how):
     return w.driver(NAME, registration=os.path.join(w.registry, label), **({"node_id": "i-1"} | how))
 
 
+def replace(w, old, name=NAME, **how):
+    """A driver whose registration socket takes the place of the old one's in one step, as a rename does."""
+    old.kill()
+    new = w.driver(name, registration=w.path(f"new{len(w.things)}"), **how)
+    new.process.wait_line('"ready"')
+    os.rename(new.registration, old.registration)
+    return new
+
+
 def active(agent):
     """The endpoint that the agent uses for the name."""
     return agent.driver(NAME).get("endpoint")
@@ -44,8 +53,7 @@ def replaced_in_place(w):
     agent = w.agent()
     old = w.driver(NAME, node_id="i-1", limit=10)
     old.wait_notified(True)
-    old.kill()
-    new = w.driver(NAME, node_id="i-1", limit=20)
+    new = replace(w, old, node_id="i-1", limit=20)
     new.wait_notified(True)
     agent.wait_driver(NAME, endpoint=new.endpoint)
     equal(w.api.drivers()[NAME]["allocatable"], {"count": 20}, "limit")
@@ -60,8 +68,7 @@ def replaced_by_another_name(w):
     agent = w.agent()
     old = w.driver(NAME, node_id="i-1")
     old.wait_notified(True)
-    old.kill()
-    w.driver("b.example.com", node_id="i-2", registration=old.registration).wait_notified(True)
+    replace(w, old, "b.example.com", node_id="i-2").wait_notified(True)
     agent.wait_no_driver(NAME)
     names = [[d["name"] for d in v["object"]["spec"].get("drivers") or []] for v in w.api.history("csinodes")]
     equal(names, [[NAME], ["b.example.com"]], "names in each version")
@@ -75,8 +82,7 @@ def replaced_by_a_broken_one(w):
     agent = w.agent()
     old = w.driver(NAME, node_id="i-1")
     old.wait_notified(True)
-    old.kill()
-    w.driver(NAME, node_id="").wait_notified(False)
+    replace(w, old, node_id="").wait_notified(False)
     w.api.wait("the entry is gone", lambda api: not api.drivers() and not api.annotation())
     agent.wait_no_driver(NAME)
 

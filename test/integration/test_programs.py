@@ -94,7 +94,7 @@ def http_endpoint(w):
     driver.wait_notified(True)
     agent.wait_driver("a.example.com")
     equal(agent.page("/healthz")[0], 200, "/healthz")
-    equal(agent.page("/readyz")[0], 200, "/readyz")
+    agent.wait_ready()
     equal(agent.page("/other")[0], 404, "/other")
     status = agent.status()
     equal((status["version"], status["node"]["name"], status["registry"]["initialScanDone"]), (1, "n1", True), "status")
