@@ -51,16 +51,36 @@ class Screen:
     def change(self, title, before, after):
         """An object with what came (+) and went (-)."""
         self.out(" " * 11 + title)
-        lines = difflib.ndiff(pretty(before), pretty(after)) if before is not None else ["  " + x for x in pretty(after)]
-        for line in lines:
-            if line.startswith("?"):
-                continue
-            mark = {"+": 32, "-": 31}.get(line[0])
-            self.out(" " * 13 + (self.paint(mark, line) if mark else line).rstrip())
+        for mark, line in marked(pretty(before) if before else pretty(after), pretty(after)):
+            colour = {"+": 32, "-": 31}.get(mark)
+            text = f"{mark} {line}"
+            self.out(" " * 11 + (self.paint(colour, text) if colour else text))
 
 
-def pretty(thing):
-    return json.dumps(thing, indent=2).split("\n")
+def pretty(thing, indent="", depth=0):
+    """JSON for people: what is inside a list or deeper stands on one line."""
+    if not isinstance(thing, (dict, list)) or not thing or depth > 2:
+        return [json.dumps(thing)]
+    items = [(f"{json.dumps(key)}: ", value) for key, value in thing.items()] if isinstance(thing, dict) \
+        else [("", value) for value in thing]
+    lines = ["{" if isinstance(thing, dict) else "["]
+    for number, (key, value) in enumerate(items):
+        inner = pretty(value, indent + "  ", depth + 1)
+        inner[0] = f"{indent}  {key}{inner[0]}"
+        inner[-1] += "," if number + 1 < len(items) else ""
+        lines += inner
+    return lines + [indent + ("}" if isinstance(thing, dict) else "]")]
+
+
+def marked(before, after):
+    """(" ", "+" or "-", line); a comma alone is no change."""
+    matcher = difflib.SequenceMatcher(None, [x.rstrip(",") for x in before], [x.rstrip(",") for x in after], autojunk=False)
+    for what, a, b, c, d in matcher.get_opcodes():
+        if what == "equal":
+            yield from ((" ", line) for line in after[c:d])
+        else:
+            yield from (("-", line) for line in before[a:b])
+            yield from (("+", line) for line in after[c:d])
 
 
 def node_view(node):
@@ -92,12 +112,16 @@ class Demo:
     def calls(self, driver):
         """What the agent asked this driver, and what it told it."""
         for call in driver.calls():
-            detail = {"NodeGetInfo": f"   request bytes: {call['request'] or 'none'}"}.get(call["method"], "")
+            detail, reason = "", ""
+            if call["method"] == "NodeGetInfo":
+                detail = f"  (request: {bytes.fromhex(call['request']).hex(' ') or 'no bytes'})"
             if call["method"] == "NotifyRegistrationStatus":
-                detail = f"   registered={str(call['fields']['plugin_registered']).lower()} {call['fields']['error']}"
+                detail, reason = f"  registered: {str(call['fields']['plugin_registered']).lower()}", call["fields"]["error"]
             elif call["code"]:
-                detail += f"   -> answers with error {call['code']}"
+                detail += "  <- the driver answers with an error"
             self.screen.out(f"{self.since(call)}    agent -> {driver.name}: {call['method']}{detail}")
+            if reason:
+                self.screen.say("      reason: " + reason.replace(self.world.directory, ""))
 
     def since(self, call):
         import datetime  # pylint: disable=import-outside-toplevel
@@ -107,10 +131,15 @@ class Demo:
     # ---- the story ----
 
     def cluster(self):
+        self.screen.out()
+        self.screen.say("A CSI driver attaches storage to machines. For each machine (a Node) Kubernetes must know which "
+                        "drivers run there, what a driver calls the machine (its node id), where the machine is (topology, "
+                        "as labels) and how many volumes it takes. That stands in two objects, Node and CSINode. Usually "
+                        "the kubelet writes them when a driver's registration socket appears; here csireg does.")
         self.screen.step("A cluster with one node")
-        self.screen.say("A small emulated Kubernetes API server. It knows spec.driverRegistrations of KEP-6011 (gate "
-                        "CSIControllerGetNodeInfo on). Another program has already left its driver in CSINode; nothing "
-                        "here may touch that entry.")
+        self.screen.say("The API server is a small emulator. It has KEP-6011's new field spec.driverRegistrations (gate "
+                        "CSIControllerGetNodeInfo is on). Another program has left its driver in CSINode; nothing here "
+                        "may touch that entry.")
         self.api = self.world.server(gate="on")
         self.api.write_csinode(drivers=[{"name": FOREIGN, "nodeID": "f-77", "topologyKeys": ["foreign.example.com/rack"],
                                          "allocatable": {"count": 8}}])
@@ -191,10 +220,10 @@ class Demo:
         equal(len(history), known + 1, "versions of CSINode: one update")
         for version in history[-2:]:
             spec = version["object"]["spec"]
-            states = [f"{field}: {'yes' if any(e['name'] == CONTROLLED for e in spec.get(field) or []) else 'no '}"
+            states = [f"{field}: {'yes' if any(e['name'] == CONTROLLED for e in spec.get(field) or []) else 'no'}"
                       for field in ("drivers", "driverRegistrations")]
-            self.screen.out(" " * 11 + f"stored version {version['resourceVersion']:>3} by {version['user']:15} "
-                            f"{CONTROLLED} in  {'   '.join(states)}")
+            self.screen.out(" " * 11 + f"stored version {version['resourceVersion']:>3}, by {version['user'] + ':':16} "
+                            f"in {', in '.join(states)}")
         self.show()
 
     def result(self):
@@ -219,7 +248,8 @@ def main():
     parser.add_argument("--bin", metavar="DIR", default=os.path.join(root, "build/bin"), help="where the programs are")
     options = parser.parse_args()
     screen, world = Screen(), World(os.path.abspath(options.bin), "demo")
-    screen.out("csireg: how CSI drivers get registered on a Kubernetes node. + came, - went, * was checked.")
+    screen.out(screen.paint(1, "csireg: how CSI drivers get registered on a Kubernetes node"))
+    screen.out("Times are seconds since the start.  + came  - went  * was checked")
     trouble = []
     try:
         Demo(world, screen).run()
@@ -228,7 +258,7 @@ def main():
     finally:
         trouble += world.close()
     if trouble:
-        screen.out("\n".join(["", *trouble]))
+        screen.out("\n".join(["", screen.paint(31, "FAILED"), *trouble]))
         return 1
     screen.out()
     screen.out(f"{screen.now()}  Everything shown was checked. The programs have ended, nothing is left behind.")
