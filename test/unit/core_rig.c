@@ -48,6 +48,14 @@ struct rig *rig_started(void)
     return r;
 }
 
+struct rig *rig_gate_on(void)
+{
+    struct rig *r = rig_new();
+    r->config.gate = true;
+    rig_start(r);
+    return r;
+}
+
 void rig_free(struct rig *r)
 {
     cr_core_free(r->core);
@@ -304,6 +312,14 @@ struct rig_plugin *rig_plugin(struct rig *r, const char *name)
     snprintf(p->topology_text, sizeof p->topology_text, "%s.example.com/zone=z1", name);
     p->node_id = p->node_id_text;
     p->topology[0] = p->topology_text;
+    return p;
+}
+
+struct rig_plugin *rig_capable(struct rig *r, const char *name)
+{
+    struct rig_plugin *p = rig_plugin(r, name);
+    p->capabilities[0] = 1;
+    p->capabilities[1] = 9;
     return p;
 }
 

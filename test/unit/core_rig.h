@@ -107,12 +107,14 @@ struct rig {
 struct rig *rig_new(void); /* defaults of the options, gate off, verification off; a Node, no CSINode */
 void rig_start(struct rig *r);
 struct rig *rig_started(void); /* both */
+struct rig *rig_gate_on(void); /* likewise, with the gate on */
 void rig_free(struct rig *r);  /* r->core may be NULL */
 
 /* ---- inputs ---- */
 
-struct rig_plugin *rig_plugin(struct rig *r, const char *name); /* "a": a.example.com, /r/a-reg.sock, /d/a.sock */
-void rig_appear(struct rig *r, struct rig_plugin *p);           /* a new file, so a recreation when one is there */
+struct rig_plugin *rig_plugin(struct rig *r, const char *name);  /* "a": a.example.com, /r/a-reg.sock, /d/a.sock */
+struct rig_plugin *rig_capable(struct rig *r, const char *name); /* with NODE_INFO_FROM_CONTROLLER */
+void rig_appear(struct rig *r, struct rig_plugin *p);            /* a new file, so a recreation when one is there */
 void rig_vanish(struct rig *r, struct rig_plugin *p);
 void rig_register(struct rig *r, struct rig_plugin *p); /* third door */
 void rig_deregister(struct rig *r, struct rig_plugin *p);

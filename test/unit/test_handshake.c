@@ -9,22 +9,6 @@
 #define GET_NODE    "get nodes | GET /api/v1/nodes/n1"
 #define GET_CSINODE "get csinodes | GET /apis/storage.k8s.io/v1/csinodes/n1"
 
-static struct rig *gate_on(void)
-{
-    struct rig *r = rig_new();
-    r->config.gate = true;
-    rig_start(r);
-    return r;
-}
-
-static struct rig_plugin *capable(struct rig *r, const char *name)
-{
-    struct rig_plugin *p = rig_plugin(r, name);
-    p->capabilities[0] = 1;
-    p->capabilities[1] = 9;
-    return p;
-}
-
 /* ---- order ---- */
 
 static void test_order_in_the_node_flow(void **state)
@@ -44,7 +28,7 @@ static void test_order_in_the_node_flow(void **state)
 static void test_order_with_the_gate_and_no_capability(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
+    struct rig *r = rig_gate_on();
     struct rig_plugin *a = rig_plugin(r, "a");
     a->capabilities[0] = 7;
     a->capabilities[1] = 8;
@@ -60,8 +44,8 @@ static void test_order_with_the_gate_and_no_capability(void **state)
 static void test_order_in_the_controller_flow(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
-    rig_up(r, capable(r, "a"));
+    struct rig *r = rig_gate_on();
+    rig_up(r, rig_capable(r, "a"));
     rig_expect(r, "connect /r/a-reg.sock", "GetInfo /r/a-reg.sock", "list csidrivers", "connect /d/a.sock", GET_NODE,
                GET_CSINODE, "watch csidrivers", "NodeGetCapabilities /d/a.sock", "NodeGetInfo+flag /d/a.sock",
                "close /d/a.sock", "create csinodes", "event REGISTERED", "Notify true", "close /r/a-reg.sock");
@@ -79,7 +63,7 @@ static void test_the_configured_number_is_the_capability(void **state)
     r->config.gate = true;
     r->config.node_info_from_controller = 42;
     rig_start(r);
-    struct rig_plugin *a = capable(r, "a"), *b = rig_plugin(r, "b");
+    struct rig_plugin *a = rig_capable(r, "a"), *b = rig_plugin(r, "b");
     b->capabilities[0] = 42;
     b->capabilities[1] = 42;
     rig_up(r, a);
@@ -92,11 +76,11 @@ static void test_the_configured_number_is_the_capability(void **state)
 static void test_attach_not_required_means_node_flow(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
+    struct rig *r = rig_gate_on();
     json_object_set_new(r->attach, "a.example.com", json_false());
     json_object_set_new(r->attach, "b.example.com", json_true());
-    rig_up(r, capable(r, "a"));
-    rig_up(r, capable(r, "b"));
+    rig_up(r, rig_capable(r, "a"));
+    rig_up(r, rig_capable(r, "b"));
     assert_int_equal(rig_count(r, "NodeGetInfo /d/a.sock"), 1);
     assert_int_equal(rig_count(r, "NodeGetInfo+flag /d/b.sock"), 1);
     assert_non_null(rig_entry(r, "drivers", "a.example.com"));
@@ -110,7 +94,7 @@ static void test_local_only_asks_nobody_but_the_driver(void **state)
     r->config.gate = r->config.local_only = r->config.create_at_start = true;
     r->config.verify_interval_ms = 1000;
     rig_start(r);
-    struct rig_plugin *a = capable(r, "a");
+    struct rig_plugin *a = rig_capable(r, "a");
     rig_up(r, a);
     rig_expect(r, "connect /r/a-reg.sock", "GetInfo /r/a-reg.sock", "connect /d/a.sock", "NodeGetInfo /d/a.sock",
                "close /d/a.sock", "event REGISTERED", "Notify true", "close /r/a-reg.sock");
@@ -147,7 +131,7 @@ static void test_third_door_connects_to_the_driver_alone(void **state)
 static void test_deadlines(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
+    struct rig *r = rig_gate_on();
     struct rig_plugin *a = rig_plugin(r, "a");
     rig_hold(r, "NodeGetCapabilities");
     rig_appear(r, a);
@@ -248,7 +232,7 @@ static void test_connect_errors(void **state)
 
 static void assert_rpc_fails(const char *rpc, int code, bool refused, bool retryable, size_t notifications)
 {
-    struct rig *r = gate_on();
+    struct rig *r = rig_gate_on();
     struct rig_plugin *a = rig_plugin(r, "a");
     rig_fault(r, (struct rig_fault){.match = rpc, .times = 1, .number = code, .refused = refused, .text = "why"});
     rig_appear(r, a);
@@ -285,7 +269,7 @@ static void test_codes_of_node_get_capabilities(void **state)
     for (int code = 1; code <= 16; code++)
         if (code != 12) assert_rpc_fails("NodeGetCapabilities", code, false, true, 1);
     assert_rpc_fails("NodeGetCapabilities", 13, true, false, 1);
-    struct rig *r = gate_on();
+    struct rig *r = rig_gate_on();
     struct rig_plugin *a = rig_plugin(r, "a");
     rig_fault(r, (struct rig_fault){.match = "NodeGetCapabilities", .times = 1, .number = 12});
     rig_up(r, a);
@@ -311,8 +295,8 @@ static void test_hints_of_unimplemented(void **state)
 static void test_no_fall_back_between_flows(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
-    struct rig_plugin *a = capable(r, "a"), *b = capable(r, "b");
+    struct rig *r = rig_gate_on();
+    struct rig_plugin *a = rig_capable(r, "a"), *b = rig_capable(r, "b");
     rig_fault(r, (struct rig_fault){.match = "NodeGetInfo+flag /d/a", .times = 1, .number = 3});
     b->node_id = "";
     rig_appear(r, a);
@@ -325,187 +309,13 @@ static void test_no_fall_back_between_flows(void **state)
     rig_free(r);
 }
 
-/* ---- what GetInfo says ---- */
-
-/* The attempt ends at once, for good, with one notification and without a request or a call to the driver. */
-static void assert_refused(struct rig *r, struct rig_plugin *p, const char *const *words)
-{
-    rig_mark(r);
-    rig_appear(r, p);
-    rig_settle(r);
-    rig_expect(r, "connect /r/", "GetInfo", "event FAILED", "Notify false", "close /r/");
-    const struct rig_line *e = rig_last(r, "event FAILED");
-    assert_false(e->retryable);
-    for (; *words; words++)
-        if (!strstr(e->said, *words)) fail_msg("%s lacks: %s", e->said, *words);
-    rig_advance(r, 121000);
-    assert_int_equal(rig_count(r, "GetInfo"), 1); /* straight to the longest pause */
-    rig_vanish(r, p);
-    rig_settle(r);
-}
-#define ASSERT_REFUSED(r, p, ...) assert_refused((r), (p), (const char *const[]){__VA_ARGS__, NULL})
-
-static void test_bad_names(void **state)
-{
-    static const char *const bad[] = {"", "under_score.example.com", "-a", "a..b", "b.", "white space"};
-    (void)state;
-    struct rig *r = rig_started();
-    struct rig_plugin *a = rig_plugin(r, "a");
-    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-        snprintf(a->name, sizeof a->name, "%s", bad[k]);
-        ASSERT_REFUSED(r, a, "name");
-    }
-    memset(a->name, 'x', 64);
-    ASSERT_REFUSED(r, a, "64", "63");
-    a->name[63] = '\0';
-    rig_up(r, a);
-    assert_true(rig_registered(r, a));
-    rig_free(r);
-}
-
-static void test_upper_case_names_are_names(void **state)
-{
-    (void)state;
-    struct rig *r = rig_started();
-    struct rig_plugin *a = rig_plugin(r, "a");
-    snprintf(a->name, sizeof a->name, "CSI.Example.COM");
-    rig_up(r, a);
-    assert_true(rig_registered(r, a));
-    assert_non_null(rig_entry(r, "drivers", "CSI.Example.COM"));
-    rig_free(r);
-}
-
-static void test_types_without_a_handler(void **state)
-{
-    (void)state;
-    struct rig *r = rig_started();
-    struct rig_plugin *a = rig_plugin(r, "a");
-    a->type = "DRAPlugin";
-    ASSERT_REFUSED(r, a, "DRAPlugin", "CSIPlugin");
-    a->type = "csiplugin";
-    ASSERT_REFUSED(r, a, "csiplugin");
-    a->type = "";
-    ASSERT_REFUSED(r, a, "type");
-    rig_free(r);
-}
-
-static void test_endpoints(void **state)
-{
-    (void)state;
-    struct rig *r = rig_started();
-    struct rig_plugin *a = rig_plugin(r, "a");
-    static const char *const bad[] = {"d/a.sock", "@abstract", "unix-abstract:a", "tcp://127.0.0.1:1", "unix:a.sock"};
-    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-        a->said_endpoint = bad[k];
-        ASSERT_REFUSED(r, a, "a.example.com", bad[k]);
-    }
-    static const char *const good[] = {"unix:/d/a.sock", "unix:///d/a.sock", "/d/a.sock"};
-    for (size_t k = 0; k < 3; k++) {
-        a->said_endpoint = good[k];
-        rig_mark(r);
-        rig_up(r, a);
-        assert_int_equal(rig_count(r, "connect /d/a.sock"), 1);
-    }
-    rig_free(r);
-}
-
-static void test_an_empty_endpoint_is_the_registration_socket(void **state)
-{
-    (void)state;
-    struct rig *r = rig_started();
-    struct rig_plugin *a = rig_plugin(r, "a");
-    a->said_endpoint = "";
-    rig_up(r, a);
-    assert_int_equal(rig_count(r, "connect /r/a-reg.sock"), 2);
-    assert_int_equal(rig_count(r, "NodeGetInfo /r/a-reg.sock"), 1);
-    rig_free(r);
-}
-
-static void test_versions(void **state)
-{
-    (void)state;
-    struct rig *r = rig_started();
-    struct rig_plugin *a = rig_plugin(r, "a");
-    static const char *const bad[] = {"0.3.0", "2.0.0", "garbage", "1", "01.2"};
-    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
-        a->versions[0] = bad[k];
-        ASSERT_REFUSED(r, a, "a.example.com", "version");
-    }
-    a->versions[0] = NULL;
-    ASSERT_REFUSED(r, a, "version");
-    a->versions[0] = "0.3.0";
-    a->versions[1] = "1.2.0";
-    a->versions[2] = "2.0.0";
-    rig_up(r, a);
-    json_t *status = rig_status(r), *d = json_array_get(json_object_get(status, "drivers"), 0);
-    assert_string_equal(json_string_value(json_object_get(d, "version")), "1.2.0");
-    json_decref(status);
-    rig_free(r);
-}
-
-/* ---- what NodeGetInfo says ---- */
-
-static void assert_node_info_refused(struct rig *r, struct rig_plugin *p, const char *word)
-{
-    rig_mark(r);
-    rig_appear(r, p);
-    rig_settle(r);
-    const struct rig_line *e = rig_last(r, "event FAILED");
-    assert_non_null(e);
-    assert_false(e->retryable);
-    assert_non_null(strstr(e->said, "a.example.com"));
-    if (!strstr(e->said, word)) fail_msg("%s lacks: %s", e->said, word);
-    assert_int_equal(rig_count(r, "Notify false"), 1);
-    assert_int_equal(rig_count(r, "patch") + rig_count(r, "create") + rig_count(r, "update"), 0);
-}
-
-static void test_node_info_is_checked(void **state)
-{
-    char id[258];
-    (void)state;
-    struct rig *r = rig_started();
-    struct rig_plugin *a = rig_plugin(r, "a");
-    memset(id, 'i', 257);
-    id[257] = '\0';
-    a->node_id = "";
-    assert_node_info_refused(r, a, "node");
-    a->node_id = id;
-    assert_node_info_refused(r, a, "257");
-    a->node_id = "id";
-    a->topology[0] = "bad key=v";
-    assert_node_info_refused(r, a, "bad key");
-    a->topology[0] = "good=bad value";
-    assert_node_info_refused(r, a, "bad value");
-    id[256] = '\0';
-    a->node_id = id;
-    a->topology[0] = "good=";
-    rig_up(r, a);
-    assert_true(rig_registered(r, a));
-    rig_free(r);
-}
-
-static void test_the_controller_flow_looks_at_the_node_id_alone(void **state)
-{
-    (void)state;
-    struct rig *r = gate_on();
-    struct rig_plugin *a = capable(r, "a");
-    a->topology[0] = "bad key=bad value";
-    a->limit = -5;
-    rig_up(r, a);
-    assert_true(rig_registered(r, a));
-    assert_int_equal(rig_count(r, "patch"), 0);
-    assert_int_equal(rig_count(r, "event WARNING"), 0);
-    assert_null(rig_entry(r, "drivers", "a.example.com"));
-    rig_free(r);
-}
-
 /* ---- the CSIDriver objects ---- */
 
 static void test_a_capable_driver_waits_for_the_csidrivers(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
-    struct rig_plugin *a = capable(r, "a"), *b = rig_plugin(r, "b");
+    struct rig *r = rig_gate_on();
+    struct rig_plugin *a = rig_capable(r, "a"), *b = rig_plugin(r, "b");
     rig_hold(r, "list csidrivers");
     rig_appear(r, a);
     rig_appear(r, b);
@@ -522,8 +332,8 @@ static void test_a_capable_driver_waits_for_the_csidrivers(void **state)
 static void test_unread_csidrivers_fail_the_attempt(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
-    struct rig_plugin *a = capable(r, "a");
+    struct rig *r = rig_gate_on();
+    struct rig_plugin *a = rig_capable(r, "a");
     rig_hold(r, "list csidrivers");
     rig_appear(r, a);
     rig_advance(r, 119999);
@@ -541,8 +351,8 @@ static void test_unread_csidrivers_fail_the_attempt(void **state)
 static void test_refused_csidrivers_fail_the_attempt(void **state)
 {
     (void)state;
-    struct rig *r = gate_on();
-    struct rig_plugin *a = capable(r, "a");
+    struct rig *r = rig_gate_on();
+    struct rig_plugin *a = rig_capable(r, "a");
     rig_fault(r, (struct rig_fault){.match = "list csidrivers", .times = 1, .number = 403, .reason = "Forbidden"});
     rig_appear(r, a);
     rig_settle(r);
@@ -579,8 +389,8 @@ static void test_a_vanished_socket_ends_its_attempt_untold(void **state)
                                         "list csidrivers", "NodeGetInfo", "get nodes",   "create"};
     (void)state;
     for (size_t k = 0; k < sizeof holds / sizeof *holds; k++) {
-        struct rig *r = gate_on();
-        struct rig_plugin *a = capable(r, "a");
+        struct rig *r = rig_gate_on();
+        struct rig_plugin *a = rig_capable(r, "a");
         rig_hold(r, holds[k]);
         rig_appear(r, a);
         rig_advance(r, 200);
@@ -673,14 +483,6 @@ int main(void)
         cmocka_unit_test(test_codes_of_node_get_capabilities),
         cmocka_unit_test(test_hints_of_unimplemented),
         cmocka_unit_test(test_no_fall_back_between_flows),
-        cmocka_unit_test(test_bad_names),
-        cmocka_unit_test(test_upper_case_names_are_names),
-        cmocka_unit_test(test_types_without_a_handler),
-        cmocka_unit_test(test_endpoints),
-        cmocka_unit_test(test_an_empty_endpoint_is_the_registration_socket),
-        cmocka_unit_test(test_versions),
-        cmocka_unit_test(test_node_info_is_checked),
-        cmocka_unit_test(test_the_controller_flow_looks_at_the_node_id_alone),
         cmocka_unit_test(test_a_capable_driver_waits_for_the_csidrivers),
         cmocka_unit_test(test_unread_csidrivers_fail_the_attempt),
         cmocka_unit_test(test_refused_csidrivers_fail_the_attempt),
