@@ -42,6 +42,7 @@ int host_teardown(void **state)
     struct host *h = *state;
     host_free(h);
     csireg_options_free(h->options);
+    for (int i = 0; i < HOST_MAX_DRIVERS; i++) fake_driver_stop(h->drivers[i]);
     gloop_free(h->loop);
     nftw(h->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     free(h);
@@ -109,8 +110,18 @@ static struct gloop *loop(struct host *h)
 
 struct fake_driver *host_driver_with(struct host *h, const char *socket, struct fake_driver_config config)
 {
+    int i = 0;
+    while (h->drivers[i]) assert_true(++i < HOST_MAX_DRIVERS);
     config.path = host_path(h, socket);
-    return fake_driver_start(loop(h), &config);
+    h->drivers[i] = fake_driver_start(loop(h), &config);
+    return h->drivers[i];
+}
+
+void host_driver_stop(struct host *h, struct fake_driver *d)
+{
+    for (int i = 0; i < HOST_MAX_DRIVERS; i++)
+        if (h->drivers[i] == d) h->drivers[i] = NULL;
+    fake_driver_stop(d);
 }
 
 struct fake_driver *host_driver(struct host *h, const char *socket, const char *name)

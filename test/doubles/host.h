@@ -9,11 +9,14 @@
 #include "csireg/csireg.h"
 #include "doubles/fake_driver.h"
 
+#define HOST_MAX_DRIVERS 8
+
 struct host {
-    char dir[32];                   /* with an empty sub-directory "reg" */
-    struct csireg_options *options; /* node-name n1, local-only, nothing watched */
-    struct csireg_manager *manager; /* NULL until host_new */
-    struct gloop *loop;             /* for fake drivers; NULL until one is started */
+    char dir[32];                                  /* with an empty sub-directory "reg" */
+    struct csireg_options *options;                /* node-name n1, local-only, nothing watched */
+    struct csireg_manager *manager;                /* NULL until host_new */
+    struct gloop *loop;                            /* for fake drivers; NULL until one is started */
+    struct fake_driver *drivers[HOST_MAX_DRIVERS]; /* stopped with the host at the latest */
 };
 
 int host_setup(void **state); /* cmocka: *state is the host */
@@ -28,6 +31,7 @@ void host_free(struct host *h);
 const char *host_path(struct host *h, const char *name); /* below dir; good until eight more calls */
 struct fake_driver *host_driver(struct host *h, const char *socket, const char *name); /* below dir */
 struct fake_driver *host_driver_with(struct host *h, const char *socket, struct fake_driver_config config);
+void host_driver_stop(struct host *h, struct fake_driver *d); /* its socket goes */
 
 struct csireg_event *host_next(struct host *h); /* waits for it; the caller's */
 /* The next event is of this kind about this driver. */

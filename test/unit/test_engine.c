@@ -329,7 +329,7 @@ static void test_registrations_leave_nothing(void **state)
         if (i == 2) fds = count_fds();
     }
     fake_driver_wait_called(d, FAKE_GET_INFO, 20);
-    fake_driver_stop(d);
+    host_driver_stop(h, d);
     assert_true(count_fds() <= fds);
 }
 
@@ -393,7 +393,7 @@ static void test_stop_while_a_method_hangs(void **state)
         fake_driver_wait_called(d, (enum fake_method)method, 1);
         host_stop(h);
         host_free(h);
-        fake_driver_stop(d);
+        host_driver_stop(h, d);
     }
 }
 
@@ -433,14 +433,13 @@ static void test_stop_while_the_api_server_hangs(void **state)
     int server = mute_server(url);
     use_server(h, url);
     host_watch(h);
-    struct fake_driver *d = host_driver(h, "reg/a.sock", "a.example.com");
+    host_driver(h, "reg/a.sock", "a.example.com");
     host_start(h);
     int connection = accept4(server, NULL, NULL, SOCK_CLOEXEC); /* the first request is on its way */
     assert_true(connection >= 0);
     host_stop(h);
     close(connection);
     close(server);
-    fake_driver_stop(d);
 }
 
 static void test_stop_while_there_is_no_api_server(void **state)
@@ -455,7 +454,6 @@ static void test_stop_while_there_is_no_api_server(void **state)
     fake_driver_wait_called(d, FAKE_NODE_INFO, 1);
     host_stop(h);
     assert_int_equal(fake_driver_calls(d, FAKE_NOTIFY), 0);
-    fake_driver_stop(d);
 }
 
 /* ---- odd files ---- */
@@ -466,7 +464,7 @@ static void test_odd_reports_are_harmless(void **state)
     const char *file = host_path(h, "file"), *fifo = host_path(h, "fifo"), *missing = host_path(h, "missing");
     make_file(file);
     assert_int_equal(mkfifo(fifo, 0600), 0);
-    struct fake_driver *d = host_driver(h, "a.sock", "a.example.com");
+    host_driver(h, "a.sock", "a.example.com");
     host_start(h);
     const char *odd[] = {file, fifo, missing, h->dir, "/", "/dev/null"};
     for (size_t i = 0; i < COUNT(odd); i++)
@@ -474,7 +472,6 @@ static void test_odd_reports_are_harmless(void **state)
     expect_code(csireg_manager_socket_seen(h->manager, host_path(h, "a.sock"), NULL), CSIREG_OK);
     host_expect(h, CSIREG_EVENT_REGISTERED, "a.example.com"); /* and nothing before it */
     host_stop(h);
-    fake_driver_stop(d);
 }
 
 /* ---- no memory ---- */
@@ -526,7 +523,7 @@ static void test_no_memory_while_running(void **state)
 {
     struct host *h = *state;
     host_watch(h);
-    struct fake_driver *d = host_driver(h, "reg/a.sock", "a.example.com");
+    host_driver(h, "reg/a.sock", "a.example.com");
     for (unsigned long n = 1; n < 200; n += 7) {
         host_start(h);
         cr_mem_fail_after(n);
@@ -537,7 +534,6 @@ static void test_no_memory_while_running(void **state)
         host_stop(h);
         host_free(h);
     }
-    fake_driver_stop(d);
 }
 
 int main(void)
