@@ -101,10 +101,10 @@ def plain(stages):
 
 def checked(stages):
     """The same under sanitizers and valgrind, and the other compiler."""
-    stages += [make("sanitizer build", "SAN=1")] + unit_stages("build/san", "sanitized unit")
+    stages += [make("sanitizer build", "SAN=1", "all", "unit-programs")] + unit_stages("build/san", "sanitized unit")
     stages += [make("sanitized sim", "SAN=1", "sim", "SEEDS=400"), integration("sanitized integration", "build/san", "--fast")]
     stages += unit_stages("build", "valgrind unit", valgrind())
-    stages += [make("clang build", "CC=clang", "WERROR=1")]
+    stages += [make("clang build", "CC=clang", "WERROR=1", "all", "unit-programs")]
 
 
 def main():
