@@ -17,17 +17,39 @@ GROUPS = []
 
 
 class Group:
-    """Requests on one matter; `resource` is the collection that they need beyond Nodes and CSINodes."""
+    """Requests on one matter. `lacks(emulator)`: whether the emulator does not have it yet; its requests are skipped then."""
 
-    def __init__(self, function, resource):
-        self.function, self.resource, self.name = function, resource, function.__name__
+    def __init__(self, function, lacks):
+        self.function, self.lacks, self.name = function, lacks, function.__name__
 
 
-def group(function=None, *, resource=CSINODES):
+def group(function=None, *, lacks=lambda side: False):
     def mark(f):
-        GROUPS.append(Group(f, resource))
+        GROUPS.append(Group(f, lacks))
         return f
     return mark(function) if function else mark
+
+
+def no_resource(collection):
+    return lambda side: side.send("GET", collection)[0] == 404
+
+
+def no_json_patch(side):
+    return side.send("PATCH", C1, b"[]", {"Content-Type": OPERATIONS})[0] == 415
+
+
+def no_label_selectors(side):
+    return side.send("GET", CSINODES + "?labelSelector=x")[0] == 400
+
+
+def no_pages(side):
+    return b'"continue"' not in side.send("GET", NODES + "?limit=1")[2]
+
+
+def no_finalizers(side):
+    wrong = json.dumps(csinode(name="probe", metadata={"finalizers": ["unqualified"]}))
+    code = side.send("POST", CSINODES + "?dryRun=All", wrong, {"Content-Type": JSON})[0]
+    return code == 201
 
 
 def entry(name="a.example.com", node_id="i-1", keys=(), count=None, **more):
@@ -102,7 +124,6 @@ def node_writes(c):
     c.ask("PATCH", NODES + "/n3", annotation, STRATEGIC)
     c.ask("PATCH", N1, {"metadata": {"labels": {"a/b": None}}}, MERGE, "n1")
     c.ask("PUT", N1, lambda s: s.get(N1) | {"metadata": {"name": "n1", "labels": {"put": "1"}}})
-    c.ask("GET", NODES + "?labelSelector=put%3D1")
 
 
 @group
@@ -143,7 +164,6 @@ def csinode_creation(c):
         c.ask("POST", CSINODES, csinode(*wrong), user="n1", stored=C1)
     c.ask("POST", CSINODES, csinode(metadata={"resourceVersion": "7"}), user="n1", stored=C1)
     c.ask("POST", CSINODES, csinode(metadata={"labels": {"a b": "c"}}), user="n1", stored=C1)
-    c.ask("POST", CSINODES, csinode(metadata={"finalizers": ["noprefix"]}), user="n1", stored=C1)
     c.ask("POST", CSINODES, csinode(metadata={"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "", "uid": ""}]}),
           user="n1", stored=C1)
     c.ask("POST", CSINODES, csinode(metadata={"namespace": "default"}), user="n1", stored=C1)
@@ -220,13 +240,11 @@ def unknown_fields(c):
     twice = json.dumps(csinode(entry())).replace('"drivers":', '"drivers": [], "drivers":')
     for mode in ("", "?fieldValidation=Ignore", "?fieldValidation=Warn", "?fieldValidation=Strict", "?fieldValidation=Other"):
         c.ask("PUT", C1 + mode, with_version(extra), user="n1")
-        c.ask("PUT", C1 + mode, twice.replace('"name": "n1"', '"name": "n1", "resourceVersion": "VERSION"').encode(), user="n1")
         c.ask("PUT", C1 + mode, lambda s: twice.replace('"name": "n1"', f'"name": "n1", "resourceVersion": "{s.version(C1)}"'),
               user="n1")
         c.ask("POST", CSINODES + mode, extra | {"metadata": {"name": "n2", "FOO": 1}}, stored=CSINODES + "/n2")
         for kind in (MERGE, STRATEGIC):
             c.ask("PATCH", C1 + mode, {"spec": {"driverRegistrations": [{"name": "a", "nodeID": "b"}]}, "Kind": "x"}, kind, "n1")
-        c.ask("PATCH", C1 + mode, [{"op": "add", "path": "/spec/foo", "value": 1}], OPERATIONS, "n1")
         c.ask("PATCH", N1 + "/status" + mode, {"metadata": {"labels": {"v": "w"}, "foo": 1}}, STRATEGIC, "n1")
     for side in c.sides:
         side.send("DELETE", CSINODES + "/n2")
@@ -237,7 +255,7 @@ def unknown_fields(c):
 def patches(c):
     """Each patch type."""
     c.prepare("POST", CSINODES, csinode(entry(keys=["a/x"], count=3), entry("b.example.com"),
-                                        metadata={"annotations": {"keep": "me"}, "finalizers": []}))
+                                        metadata={"annotations": {"keep": "me"}}))
     drivers = lambda *entries: {"spec": {"drivers": list(entries)}}
     c.ask("PATCH", C1, drivers(entry("c.example.com")), STRATEGIC, "n1")
     c.ask("PATCH", C1, drivers({"name": "a.example.com", "allocatable": {"count": 5}}), STRATEGIC, "n1")
@@ -248,9 +266,6 @@ def patches(c):
     c.ask("PATCH", C1, drivers({"nodeID": "x"}), STRATEGIC, "n1")
     c.ask("PATCH", C1, drivers({"$patch": "bogus", "name": "c.example.com"}), STRATEGIC, "n1")
     c.ask("PATCH", C1, drivers({"$patch": "replace"}, entry("b.example.com")), STRATEGIC, "n1")
-    c.ask("PATCH", C1, {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}, STRATEGIC)
-    c.ask("PATCH", C1, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}}, STRATEGIC)
-    c.ask("PATCH", C1, {"metadata": {"finalizers": None}}, MERGE)
     c.ask("PATCH", C1, {"metadata": {"annotations": {"new": "1", "keep": None}}}, MERGE, "n1")
     c.ask("PATCH", C1, drivers(entry("d.example.com")), MERGE, "n1")
     c.ask("PATCH", C1, drivers(entry("d.example.com", "other")), MERGE, "n1",
@@ -267,6 +282,21 @@ def patches(c):
     c.ask("PATCH", C1, b"[]", MERGE, "n1")
     c.ask("PATCH", C1, b"{", STRATEGIC, "n1")
     c.ask("PATCH", C1, b"", MERGE, "n1")
+    c.ask("PATCH", C1, {}, JSON, "n1")
+    c.ask("PATCH", C1, {}, "", "n1")
+    c.ask("PATCH", C1, {}, MERGE + "; charset=utf-8", "n1")
+    c.ask("PATCH", C1, {}, "text/plain", "n1")
+    c.ask("PATCH", C1, {"metadata": {"annotations": {"dry": "1"}}}, MERGE, "n1")
+    c.ask("PATCH", C1 + "?dryRun=Bogus", {"metadata": {"annotations": {"dry": "2"}}}, MERGE, "n1")
+    c.ask("PATCH", CSINODES + "/n2", drivers(), MERGE, "n1")
+    c.ask("PATCH", CSINODES + "/n2", drivers(), MERGE)
+    c.prepare("DELETE", C1)
+
+
+@group(lacks=no_json_patch)
+def json_patches(c):
+    """RFC 6902."""
+    c.prepare("POST", CSINODES, csinode(metadata={"annotations": {"new": "1"}}))
     operation = lambda op, path, **more: [{"op": op, "path": path} | more]
     c.ask("PATCH", C1, operation("add", "/spec/drivers", value=[entry()]), OPERATIONS, "n1")
     c.ask("PATCH", C1, operation("add", "/spec/drivers/-", value=entry("f.example.com")), OPERATIONS, "n1")
@@ -280,14 +310,8 @@ def patches(c):
     c.ask("PATCH", C1, operation("bogus", "/spec"), OPERATIONS, "n1")
     c.ask("PATCH", C1, operation("remove", "/spec/drivers/1"), OPERATIONS, "n1")
     c.ask("PATCH", C1, {"not": "a list"}, OPERATIONS, "n1")
-    c.ask("PATCH", C1, {}, JSON, "n1")
-    c.ask("PATCH", C1, {}, "", "n1")
-    c.ask("PATCH", C1, {}, MERGE + "; charset=utf-8", "n1")
-    c.ask("PATCH", C1, {}, "text/plain", "n1")
-    c.ask("PATCH", C1, {"metadata": {"annotations": {"dry": "1"}}}, MERGE, "n1")
-    c.ask("PATCH", C1 + "?dryRun=Bogus", {"metadata": {"annotations": {"dry": "2"}}}, MERGE, "n1")
-    c.ask("PATCH", CSINODES + "/n2", drivers(), MERGE, "n1")
-    c.ask("PATCH", CSINODES + "/n2", drivers(), MERGE)
+    for mode in ("", "?fieldValidation=Ignore", "?fieldValidation=Warn", "?fieldValidation=Strict"):
+        c.ask("PATCH", C1 + mode, operation("add", "/spec/foo", value=1), OPERATIONS, "n1")
     c.prepare("DELETE", C1)
 
 
@@ -307,18 +331,29 @@ def deletes(c):
     c.ask("DELETE", CSINODES + "/n2", user="n1")
     c.ask("DELETE", C1 + "?dryRun=All", user="n1")
     c.ask("DELETE", C1, user="n1")
+    c.ask("DELETE", C1)
+    c.prepare("POST", NODES, node("n8"))
+    c.ask("DELETE", NODES + "/n8")
+
+
+@group(lacks=no_finalizers)
+def finalizers(c):
+    """Objects that are not gone at once."""
+    c.ask("POST", CSINODES, csinode(metadata={"finalizers": ["noprefix"]}), user="n1", stored=C1)
     c.prepare("POST", CSINODES, csinode(entry(), metadata={"finalizers": ["example.com/a"]}))
     c.ask("DELETE", C1, user="n1")
     c.ask("DELETE", C1, user="n1")
     c.ask("PATCH", C1, {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}, MERGE)
     c.ask("PATCH", C1, {"metadata": {"deletionTimestamp": None}}, MERGE)
     c.ask("PATCH", C1, {"metadata": {"finalizers": []}}, MERGE)
-    c.ask("DELETE", C1)
-    c.prepare("POST", NODES, node("n8"))
-    c.ask("DELETE", NODES + "/n8")
+    c.prepare("POST", CSINODES, csinode())
+    c.ask("PATCH", C1, {"metadata": {"finalizers": ["example.com/a", "example.com/b"]}}, STRATEGIC)
+    c.ask("PATCH", C1, {"metadata": {"$deleteFromPrimitiveList/finalizers": ["example.com/a"]}}, STRATEGIC)
+    c.ask("PATCH", C1, {"metadata": {"finalizers": None}}, MERGE)
+    c.prepare("DELETE", C1)
 
 
-@group(resource=CSIDRIVERS)
+@group
 def csidrivers(c):
     """CSIDriver: defaults, immutable parts, the refresh period."""
     path = CSIDRIVERS + "/a.example.com"
@@ -344,7 +379,7 @@ def csidrivers(c):
     c.prepare("DELETE", CSIDRIVERS + "/b.example.com")
 
 
-@group(resource=ATTACHMENTS)
+@group(lacks=no_resource(ATTACHMENTS))
 def attachments(c):
     """VolumeAttachment and the volume it names, as a node sees them."""
     path = ATTACHMENTS + "/va-1"
@@ -377,7 +412,7 @@ def attachments(c):
         side.send("PATCH", VOLUMES + "/pv-1", json.dumps({"metadata": {"finalizers": None}}), {"Content-Type": MERGE})
 
 
-@group(resource=LEASES)
+@group(lacks=no_resource(LEASES))
 def leases(c):
     """Leases of nodes."""
     path = LEASES + "/n1"
@@ -396,7 +431,7 @@ def leases(c):
     c.ask("POST", LEASES, lease() | {"metadata": {"name": "n1", "namespace": "default"}}, stored=path)
 
 
-@group(resource=EVENTS)
+@group(lacks=no_resource(EVENTS))
 def events(c):
     """Events, as the controller side makes them."""
     c.ask("POST", EVENTS, event(), stored=EVENTS + "/e1")
@@ -454,25 +489,56 @@ def paths_and_headers(c):
         c.ask("GET", N1, headers={"Accept": accept})
 
 
-@group
-def lists(c):
-    """Order, selectors, versions, pages."""
+def make_five(c):
     for i in range(5):
         c.prepare("POST", CSINODES, csinode(name=f"l{i}", metadata={"labels": {"odd": str(i % 2), f"k{i}": ""}}))
+
+
+def delete_five(c):
+    for side in c.sides:
+        for i in range(5):
+            side.send("DELETE", f"{CSINODES}/l{i}")
+
+
+@group
+def lists(c):
+    """Order, field selectors, versions."""
+    make_five(c)
     c.ask("GET", CSINODES)
-    for selector in ("odd=1", "odd==1", "odd!=1", "odd in (0,1)", "odd notin (0)", "k3", "!k3", "odd=1,k3", "odd=x", "odd in ()",
-                     "=", "odd>0", "a b"):
-        c.ask("GET", f"{CSINODES}?labelSelector={selector.replace(' ', '%20')}")
     for selector in ("metadata.name=l1", "metadata.name!=l1", "metadata.name==l1", "metadata.namespace=x", "spec.x=1", "junk"):
         c.ask("GET", f"{CSINODES}?fieldSelector={selector}")
     c.ask("GET", CSINODES + "?resourceVersion=0")
     c.ask("GET", lambda s: f"{CSINODES}?resourceVersion={s.version(CSINODES + '/l4')}")
-    c.ask("GET", lambda s: f"{CSINODES}?resourceVersion={s.version(CSINODES + '/l2')}&resourceVersionMatch=Exact")
     c.ask("GET", lambda s: f"{CSINODES}?resourceVersion={s.version(CSINODES + '/l2')}&resourceVersionMatch=NotOlderThan")
     c.ask("GET", CSINODES + "?resourceVersion=x")
-    c.ask("GET", CSINODES + "?resourceVersionMatch=Exact")
     c.ask("GET", CSINODES + "?resourceVersion=1&resourceVersionMatch=Other")
+    c.ask("GET", CSINODES + "?resourceVersionMatch=Exact")
     c.ask("GET", CSINODES + "?resourceVersion=99999999")
+    c.ask("GET", CSINODES + "/l1?resourceVersion=0")
+    c.ask("GET", CSINODES + "/l1?resourceVersion=99999999")
+    c.ask("GET", CSINODES + "/l1?pretty=false")
+    delete_five(c)
+
+
+@group(lacks=no_label_selectors)
+def label_selectors(c):
+    """Lists and watches by label."""
+    make_five(c)
+    for selector in ("odd=1", "odd==1", "odd!=1", "odd in (0,1)", "odd notin (0)", "k3", "!k3", "odd=1,k3", "odd=x", "odd in ()",
+                     "=", "odd>0", "a b"):
+        c.ask("GET", f"{CSINODES}?labelSelector={selector.replace(' ', '%20')}")
+    begin = [side.version(CSINODES + "/l4") for side in c.sides]
+    for change in ({"metadata": {"labels": {"odd": "2"}}}, {"spec": {"drivers": [entry()]}}, {"metadata": {"labels": {"odd": "1"}}}):
+        c.prepare("PATCH", CSINODES + "/l3", change, MERGE)
+    for selector in ("odd%3D1", "odd%3D2", "!odd"):
+        c.ask("GET", lambda s, selector=selector: watch(f"&labelSelector={selector}&resourceVersion={begin[c.sides.index(s)]}"))
+    delete_five(c)
+
+
+@group(lacks=no_pages)
+def pages(c):
+    """limit and continue, and lists of an exact version."""
+    make_five(c)
     c.ask("GET", CSINODES + "?limit=2")
     c.ask("GET", lambda s: f"{CSINODES}?limit=2&continue={second_page(s)}")
     c.ask("GET", lambda s: f"{CSINODES}?continue={second_page(s)}")
@@ -480,9 +546,8 @@ def lists(c):
     c.ask("GET", CSINODES + "?limit=9")
     c.ask("GET", CSINODES + "?limit=-1")
     c.ask("GET", CSINODES + "?limit=x")
-    c.ask("GET", CSINODES + "/l1?resourceVersion=0")
-    c.ask("GET", CSINODES + "/l1?resourceVersion=99999999")
-    c.ask("GET", CSINODES + "/l1?pretty=false")
+    c.ask("GET", lambda s: f"{CSINODES}?resourceVersion={s.version(CSINODES + '/l2')}&resourceVersionMatch=Exact")
+    delete_five(c)
 
 
 def second_page(side):
@@ -491,32 +556,30 @@ def second_page(side):
     return token
 
 
+def watch(query="", resource=CSINODES):
+    return f"{resource}?watch=true&timeoutSeconds=1{query}"
+
+
 @group
 def watches(c):
     """Watches that end by themselves: what they send, from which version, in which words they fail."""
-    def watch(query="", resource=CSINODES):
-        return f"{resource}?watch=true&timeoutSeconds=1{query}"
-    def start(name):
-        return lambda s: watch(f"&resourceVersion={s.version(CSINODES + '/' + name)}")
+    make_five(c)
+    begin = [side.version(CSINODES + "/l4") for side in c.sides]
+    since = lambda query="": (lambda s: watch(f"&resourceVersion={begin[c.sides.index(s)]}{query}"))
     c.ask("GET", watch())
     c.ask("GET", watch("&resourceVersion=0"))
-    c.ask("GET", start("l4"))
-    c.ask("GET", start("l2"))
-    for change in ({"metadata": {"labels": {"odd": "2"}}}, {"spec": {"drivers": [entry()]}}):
-        c.prepare("PATCH", CSINODES + "/l3", change, MERGE)
-    c.ask("GET", start("l4"))
-    c.ask("GET", lambda s: watch(f"&labelSelector=odd%3D1&resourceVersion={s.version(CSINODES + '/l4')}"))
-    c.ask("GET", lambda s: watch(f"&fieldSelector=metadata.name%3Dl3&resourceVersion={s.version(CSINODES + '/l4')}"))
-    c.prepare("DELETE", CSINODES + "/l3")
-    c.ask("GET", start("l4"))
-    c.ask("GET", lambda s: watch(f"&labelSelector=odd%3D2&resourceVersion={s.version(CSINODES + '/l4')}"))
+    c.ask("GET", since())
+    c.ask("GET", lambda s: watch(f"&resourceVersion={s.version(CSINODES + '/l2')}"))
+    c.prepare("PATCH", CSINODES + "/l3", {"spec": {"drivers": [entry()]}}, MERGE)
+    c.prepare("DELETE", CSINODES + "/l2")
+    c.ask("GET", since())
+    c.ask("GET", since("&fieldSelector=metadata.name%3Dl3"))
+    c.ask("GET", since("&fieldSelector=metadata.name%3Dl2"))
     c.ask("GET", watch("&resourceVersion=99999999"))
     c.ask("GET", watch("&resourceVersion=x"))
     c.ask("GET", watch("&fieldSelector=spec.x%3D1"))
-    c.ask("GET", watch("&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"))
     c.ask("GET", watch("&sendInitialEvents=true"))
     c.ask("GET", watch("&resourceVersionMatch=Exact&resourceVersion=1"))
     c.ask("GET", f"{CSIDRIVERS}?watch=1&timeoutSeconds=1&resourceVersion=0", user="n1")
     c.ask("GET", f"{CSINODES}/l1?watch=true&timeoutSeconds=1")
-    for name in ("l0", "l1", "l2", "l4"):
-        c.prepare("DELETE", f"{CSINODES}/{name}")
+    delete_five(c)

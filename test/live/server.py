@@ -79,6 +79,16 @@ class Authority:
                           signed_by=("-CA", self.certificate, "-CAkey", self.path("ca.key")))
 
 
+class GoProcess(Process):
+    """A program that takes signals from its first moment on, and whose exit code after SIGTERM is its own affair."""
+
+    def __init__(self, name, argv, directory):
+        super().__init__(name, argv, directory, expect_exit=None)
+
+    def _takes_signals(self):
+        return True
+
+
 class Cluster:
     """etcd and kube-apiserver on the loopback address, with files under `directory`. close() ends both."""
 
@@ -106,7 +116,7 @@ class Cluster:
         return self.path(name)
 
     def _process(self, name, *flags):
-        process = Process(name, [os.path.join(self.programs, name), *flags], self.directory)
+        process = GoProcess(name, [os.path.join(self.programs, name), *flags], self.directory)
         self.processes.append(process)
         return process
 
