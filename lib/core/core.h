@@ -38,7 +38,7 @@ struct cr_core_config {
     bool fallback_to_node_flow; /* registration-dropped=node-flow */
     bool create_at_start;
     bool first_instance_wins;          /* same-name=first: of equal versions the first instance stays, as in kubelet */
-    bool annotate_in_controller_flow; /* the Node annotation is written in the controller flow too */
+    bool annotate_in_controller_flow;  /* the Node annotation is written in the controller flow too */
     bool watches_registry;             /* first door in use: lookups say "not ready" until the initial scan was tried */
     int32_t node_info_from_controller; /* the capability's number */
     const char *const *migrated_plugins;

@@ -200,10 +200,15 @@ static void tell_instances(struct cr_core *core)
         struct cr_instance *i = cr_instance_of(l);
         if (i->state == CR_STATE_CSIDRIVER)
             cr_handshake_csidriver(i);
-        else if (flow_flipped(i))
-            cr_handshake_decide_again(i);
-        cr_refresh_schedule(i);
+        else
+            cr_csidrivers_check(i);
     }
+}
+
+void cr_csidrivers_check(struct cr_instance *i)
+{
+    if (flow_flipped(i)) cr_handshake_decide_again(i);
+    cr_refresh_schedule(i);
 }
 
 /* ---- answers ---- */

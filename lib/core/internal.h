@@ -143,11 +143,11 @@ struct cr_instance {
     uint64_t token;       /* PLUGIN request; 0: none */
     bool plugin_accepted; /* a foreign plugin that the host took */
 
-    bool capable;      /* the driver has NODE_INFO_FROM_CONTROLLER (asked only with the gate on) */
-    bool quiet;        /* the flow is decided again: no registration socket, no notification, failure keeps everything */
+    bool capable; /* the driver has NODE_INFO_FROM_CONTROLLER (asked only with the gate on) */
+    bool quiet;   /* the flow is decided again: no registration socket, no notification, failure keeps everything */
     struct cr_refresh refresh;
-    uint64_t probe;    /* id of the running probe of the endpoint */
-    int64_t probe_ms;  /* the next one; CR_NEVER */
+    uint64_t probe;                              /* id of the running probe of the endpoint */
+    int64_t probe_ms;                            /* the next one; CR_NEVER */
     int64_t unreachable_ms, unreachable_wall_ms; /* since when the endpoint refuses connections; 0: it does not */
 
     struct cr_driver *driver; /* the name this instance owns; NULL: none */
@@ -244,14 +244,14 @@ struct cr_publisher {
     struct cr_node node; /* valid when known and not absent */
     json_t *csinode;     /* valid when known and not absent */
 
-    bool prefetch;    /* a driver is on its way: have the objects ready */
-    bool create;      /* the object is to be made even without a driver */
-    bool prune;       /* names without an instance are to be removed */
+    bool prefetch; /* a driver is on its way: have the objects ready */
+    bool create;   /* the object is to be made even without a driver */
+    bool prune;    /* names without an instance are to be removed */
     int64_t prune_ms;
     json_t *labels_sent, *labels_added; /* by the patch in flight; since the start */
-    bool verify;      /* compare and repair everything of ours */
-    bool repair;      /* an object was read anew: confirmed entries are compared too */
-    unsigned repairs; /* writes of this round that carried confirmed entries only */
+    bool verify;                        /* compare and repair everything of ours */
+    bool repair;                        /* an object was read anew: confirmed entries are compared too */
+    unsigned repairs;                   /* writes of this round that carried confirmed entries only */
     int64_t verify_ms;
     int64_t first_due_ms, last_event_ms; /* gathering */
     int64_t timer_ms;
@@ -285,8 +285,8 @@ int64_t cr_publisher_deadline(const struct cr_core *core);
 
 /* plan.c: the next write, computed from the desired state and the objects as known. */
 struct cr_plan {
-    enum cr_op op; /* a write; GET_NODE: the Node must be read again first; NONE: all that is considered holds */
-    char *body;    /* of the write */
+    enum cr_op op;  /* a write; GET_NODE: the Node must be read again first; NONE: all that is considered holds */
+    char *body;     /* of the write */
     json_t *labels; /* that a patch adds: a reference, or NULL */
     struct cr_driver *culprit;  /* op NONE and error set: this name alone cannot be published */
     struct csireg_error *error; /* without a culprit: no memory */
@@ -322,6 +322,7 @@ void cr_csidrivers_fini(struct cr_core *core);
 void cr_csidrivers_open(struct cr_core *core);                              /* idempotent */
 int64_t cr_csidrivers_period(const struct cr_core *core, const char *name); /* seconds; 0: none, or not known */
 enum cr_attach cr_csidrivers_attach(const struct cr_core *core, const char *name);
+void cr_csidrivers_check(struct cr_instance *i); /* is it still in the right flow, with the right period? */
 void cr_csidrivers_line(struct cr_core *core, const char *line);
 void cr_csidrivers_answer(struct cr_core *core, struct cr_api_answer *answer);
 void cr_csidrivers_timer(struct cr_core *core);

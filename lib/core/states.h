@@ -26,8 +26,8 @@
     X(PUBLISHING,   "publishing",            CR_TO(NOTIFYING) | CR_TO(ENDPOINT) | CR_TO_FAILED)                     \
     X(NOTIFYING,    "notifying",             CR_TO(REGISTERED) | CR_TO(UNCONFIRMED) | CR_TO(STANDBY))               \
     X(REJECTING,    "rejecting",             CR_TO(BACKOFF) | CR_TO(STANDBY) | CR_TO(UNCONFIRMED))                  \
-    X(REGISTERED,   "registered",            CR_TO(ENDPOINT) | CR_TO(STANDBY))                                      \
-    X(UNCONFIRMED,  "unconfirmed",           CR_TO(STANDBY))                                                        \
+    X(REGISTERED,   "registered",            CR_TO(ENDPOINT) | CR_TO(BACKOFF) | CR_TO(STANDBY))                      \
+    X(UNCONFIRMED,  "unconfirmed",           CR_TO(BACKOFF) | CR_TO(STANDBY))                                       \
     X(BACKOFF,      "backoff",               0u)                                                                    \
     X(STANDBY,      "standby",               0u)
 /* clang-format on */

@@ -26,7 +26,8 @@ static json_t *without_ours(const struct sim *s, const json_t *csinode)
     for (int k = 0; k < 2; k++) {
         json_t *list = json_object_get(spec, lists[k]);
         for (size_t i = json_array_size(list); i-- > 0;)
-            if (ours(s, text(json_array_get(list, i), "name"))) json_array_remove(list, i);
+            if (ours(s, text(json_array_get(list, i), "name")) || s->config.prune_unclaimed_after_ms)
+                json_array_remove(list, i); /* pruning is opted into */
         if (json_array_size(list) == 0) json_object_del(spec, lists[k]);
     }
     json_t *meta = json_object_get(copy, "metadata");
@@ -161,6 +162,20 @@ static void check_controller_entry(struct sim *s, const struct plugin *p)
         sim_fail(s, "equal ids", "%s has two node ids", p->name);
 }
 
+/* The flow in the end is the one that gate, capability and attachRequired ask for. */
+static void check_flow(struct sim *s, int k)
+{
+    const struct plugin *p = &s->plugins[k];
+    const json_t *spec = json_object_get(s->server.attach, p->name);
+    bool required = !json_is_false(json_object_get(spec, "attachRequired"));
+    bool controller = s->config.gate && p->answered_capable && required;
+    bool r = server_find(s->server.csinode, "driverRegistrations", p->name);
+    if (s->config.fallback_to_node_flow || twin_exists(s, k)) return;
+    if (r != controller) sim_fail(s, "the right flow", "%s is in the %s flow", p->name, r ? "controller" : "node");
+    if (!r && !server_find(s->server.csinode, "drivers", p->name))
+        sim_fail(s, "the right flow", "%s has no entry", p->name);
+}
+
 static void check_good(struct sim *s, int k)
 {
     const struct plugin *p = &s->plugins[k];
@@ -171,6 +186,7 @@ static void check_good(struct sim *s, int k)
     if (!p->third_door && !p->notified && !twin_exists(s, k))
         sim_fail(s, "converges", "%s was never told that it is registered", p->path);
     check_controller_entry(s, p);
+    check_flow(s, k);
     if (!s->config.first_instance_wins) check_twins(s, k);
 }
 
@@ -183,10 +199,18 @@ static void check_absent(struct sim *s, int k)
         sim_fail(s, "vanished entries go", "%s is gone, its entry is not", p->name);
 }
 
+static bool call_running(const struct sim *s, uint64_t conn)
+{
+    for (size_t i = 0; i < s->n_events; i++)
+        if (s->events[i].conn == conn) return true;
+    return false;
+}
+
 static void check_silence(struct sim *s)
 {
     for (int i = 0; i < MAX_CONNS; i++)
-        if (s->conns[i].open && s->plugins[s->conns[i].plugin].kind == GOOD && !twin_exists(s, s->conns[i].plugin))
+        if (s->conns[i].open && !call_running(s, s->conns[i].id) && s->plugins[s->conns[i].plugin].kind == GOOD &&
+            !twin_exists(s, s->conns[i].plugin))
             sim_fail(s, "connections closed", "one to %s is still open", s->plugins[s->conns[i].plugin].name);
 }
 

@@ -221,13 +221,16 @@ static void fill(struct sim *s, struct event *e)
     struct plugin *p = &s->plugins[e->plugin];
     bool serves = p->kind != ALWAYS_UNIMPLEMENTED || e->method == CR_RPC_NOTIFY;
     e->rpc.code = !serves ? 12 : sim_chance(s, 12) ? codes[sim_below(s, 7)] : 0;
+    if (e->rpc.code == 12 && e->method == CR_RPC_NODE_GET_CAPABILITIES) p->answered_capable = false;
     if (!serves || e->rpc.code) return;
     if (sim_chance(s, 2)) {
         e->rpc.code = 13;
         e->rpc.refused = true;
     } else if (e->method == CR_RPC_GET_INFO) {
         good_info(p, &e->rpc);
-    } else if (e->method == CR_RPC_NODE_GET_CAPABILITIES && p->capability) {
+    } else if (e->method == CR_RPC_NODE_GET_CAPABILITIES) {
+        p->answered_capable = p->capability;
+        if (!p->capability) return;
         e->rpc.capabilities.types = cr_calloc(2, sizeof(int32_t));
         e->rpc.capabilities.types[0] = 1;
         e->rpc.capabilities.types[1] = 9;

@@ -51,6 +51,7 @@ void server_init(struct sim *s)
     new_node(s);
     if (sim_below(s, 2)) foreign_csinode(s);
     s->server.attach = json_object();
+    s->server.history = json_array();
     s->server.gate = sim_below(s, 4) != 0;
 }
 
@@ -59,6 +60,7 @@ void server_fini(struct sim *s)
     json_decref(s->server.node);
     json_decref(s->server.csinode);
     json_decref(s->server.attach);
+    json_decref(s->server.history);
 }
 
 /* ---- reading objects ---- */
@@ -244,8 +246,8 @@ static struct reply list(struct sim *s)
     json_t *items = json_array();
     const char *name;
     json_t *attach;
-    json_object_foreach(s->server.attach, name, attach) json_array_append_new(
-        items, json_pack("{s:{s:s},s:{s:O}}", "metadata", "name", name, "spec", "attachRequired", attach));
+    json_object_foreach(s->server.attach, name, attach)
+        json_array_append_new(items, json_pack("{s:{s:s},s:O}", "metadata", "name", name, "spec", attach));
     char version[24];
     snprintf(version, sizeof version, "%llu", (unsigned long long)s->server.version);
     json_t *body = json_pack("{s:s,s:s,s:{s:s},s:o}", "kind", "CSIDriverList", "apiVersion", "storage.k8s.io/v1",
@@ -333,6 +335,7 @@ static void answer(struct sim *s, struct event *e, const struct cr_api_request *
 }
 
 static void foreign_write(struct sim *s);
+static void open_watch(struct sim *s, const struct cr_effect *effect);
 
 static void serve(struct sim *s, struct event *e, const struct cr_api_request *r)
 {
@@ -368,7 +371,7 @@ void server_request(struct sim *s, struct cr_effect *effect)
     sim_trace(s, "  request %s %s %s", r->verb, r->path, r->body ? r->body : "");
     s->server.requests++;
     if (r->watch) {
-        s->watch = effect->id;
+        open_watch(s, effect);
         return;
     }
     struct event *e =
@@ -469,29 +472,67 @@ static void foreign_write(struct sim *s)
     }
 }
 
-static void send_watch(struct sim *s, const char *type, const char *name, bool attach)
+/* Every event since the version at which the open watch stands, in order, exactly once. */
+static void flush_watch(struct sim *s, struct event *e)
 {
-    if (!s->watch) return;
-    json_t *object = json_pack("{s:s,s:{s:s},s:{s:b}}", "kind", "CSIDriver", "metadata", "name", name, "spec",
-                               "attachRequired", attach);
-    stamp(s, object);
-    json_t *event = json_pack("{s:s,s:o}", "type", type, "object", object);
-    char *line = json_dumps(event, JSON_COMPACT);
-    struct cr_input in = {.kind = CR_IN_WATCH_LINE, .id = s->watch, .text = line};
-    sim_input(s, &in);
-    free(line);
-    json_decref(event);
+    size_t k;
+    json_t *event;
+    (void)e;
+    json_array_foreach(s->server.history, k, event)
+    {
+        const char *version = meta(json_object_get(event, "object"), "resourceVersion");
+        uint64_t v = version ? strtoull(version, NULL, 10) : 0;
+        if (!s->watch || v <= s->watch_version) continue;
+        s->watch_version = v;
+        char *line = json_dumps(event, JSON_COMPACT);
+        struct cr_input in = {.kind = CR_IN_WATCH_LINE, .id = s->watch, .text = line};
+        sim_trace(s, "watch: %s", line);
+        sim_input(s, &in);
+        free(line);
+    }
 }
 
+static void open_watch(struct sim *s, const struct cr_effect *effect)
+{
+    const char *from = strstr(effect->request.path, "resourceVersion=");
+    s->watch = effect->id;
+    s->watch_version = from ? strtoull(from + strlen("resourceVersion="), NULL, 10) : 0;
+    sim_later(s, 1, flush_watch);
+}
+
+static void send_watch(struct sim *s, const char *type, const char *name, const json_t *spec)
+{
+    json_t *object = json_pack("{s:s,s:{s:s},s:O}", "kind", "CSIDriver", "metadata", "name", name, "spec", spec);
+    json_t *copy = json_deep_copy(object);
+    json_decref(object);
+    stamp(s, copy);
+    json_array_append_new(s->server.history, json_pack("{s:s,s:o}", "type", type, "object", copy));
+    flush_watch(s, NULL);
+}
+
+/* attachRequired is immutable: it changes when the object is deleted and made anew. */
 static void csidriver_churn(struct sim *s)
 {
     const struct plugin *p = &s->plugins[sim_below(s, (uint64_t)s->n_plugins)];
-    if (json_object_get(s->server.attach, p->name)) return; /* the flow is not decided again in this release */
-    bool attach = sim_below(s, 2);
-    if (!p->exists && sim_chance(s, 20)) {
-        json_object_set_new(s->server.attach, p->name, json_boolean(attach));
-        send_watch(s, "ADDED", p->name, attach);
+    if (!sim_chance(s, 10)) return;
+    json_t *spec = json_object_get(s->server.attach, p->name);
+    if (spec && sim_below(s, 2)) {
+        json_incref(spec);
+        json_object_del(s->server.attach, p->name);
+        send_watch(s, "DELETED", p->name, spec);
+        json_decref(spec);
+        return;
     }
+    bool fresh = !spec;
+    if (fresh) {
+        spec = json_pack("{s:b}", "attachRequired", (int)sim_below(s, 2));
+        json_object_set_new(s->server.attach, p->name, spec);
+    }
+    if (sim_below(s, 2))
+        json_object_set_new(spec, "nodeAllocatableUpdatePeriodSeconds", json_integer(9 + (json_int_t)sim_below(s, 20)));
+    else
+        json_object_del(spec, "nodeAllocatableUpdatePeriodSeconds");
+    send_watch(s, fresh ? "ADDED" : "MODIFIED", p->name, spec);
 }
 
 static void end_watch(struct sim *s)

@@ -235,6 +235,18 @@ static void restart(struct sim *s)
     if (!s->failed) start_core(s);
 }
 
+/* What a host does meanwhile. */
+static void ask(struct sim *s)
+{
+    const struct plugin *p = &s->plugins[sim_below(s, (uint64_t)s->n_plugins)];
+    struct cr_input exhausted = {.kind = CR_IN_EXHAUSTED, .name = p->name, .token = ++s->order};
+    struct cr_input retry = {.kind = CR_IN_RETRY, .name = sim_below(s, 3) ? p->name : NULL};
+    struct cr_input credentials = {.kind = CR_IN_CREDENTIALS_CHANGED};
+    if (sim_chance(s, 5)) sim_input(s, &exhausted);
+    if (sim_chance(s, 2)) sim_input(s, &retry);
+    if (sim_chance(s, 1)) sim_input(s, &credentials);
+}
+
 static void churn(struct sim *s, struct event *e)
 {
     (void)e;
@@ -245,6 +257,7 @@ static void churn(struct sim *s, struct event *e)
     }
     plugins_churn(s);
     server_churn(s);
+    ask(s);
     if (sim_chance(s, 2)) restart(s);
     sim_later(s, (int64_t)sim_below(s, 1500), churn);
 }
@@ -270,6 +283,10 @@ static void init(struct sim *s, uint64_t seed, bool verbose)
                                         .fallback_to_node_flow = sim_below(s, 4) == 0,
                                         .create_at_start = sim_below(s, 8) == 0,
                                         .first_instance_wins = sim_below(s, 6) == 0,
+                                        .annotate_in_controller_flow = sim_below(s, 4) == 0,
+                                        .unregister_grace_ms = sim_below(s, 4) ? 0 : 3000,
+                                        .endpoint_dead_after_ms = sim_below(s, 4) ? 0 : 5000,
+                                        .prune_unclaimed_after_ms = sim_below(s, 5) ? 0 : 30000,
                                         .watches_registry = true,
                                         .node_info_from_controller = 9,
                                         .gather_window_ms = sim_below(s, 5) ? 50 : 0,

@@ -50,9 +50,9 @@ struct plugin {
     bool told;   /* the core was told of the file as it is now (or its end) */
     bool listening;
     struct cr_identity identity;
-    bool capability;
-    int topology; /* number of segments */
-    int zone;     /* their value */
+    bool capability, answered_capable; /* now; as last told to the core */
+    int topology;                      /* number of segments */
+    int zone;                          /* their value */
     int64_t limit;
     bool notified; /* NotifyRegistrationStatus(true) reached it, this life of the socket */
     int shares;    /* index of the plugin whose name it has too, or -1 */
@@ -70,7 +70,8 @@ struct conn { /* of the core to a plugin */
 
 struct server {
     json_t *node, *csinode;
-    json_t *attach; /* CSIDriver name -> attachRequired */
+    json_t *history; /* watch events of CSIDrivers */
+    json_t *attach;  /* CSIDriver name -> spec */
     uint64_t version;
     bool gate; /* keeps spec.driverRegistrations */
     bool down;
@@ -94,6 +95,7 @@ struct sim {
     char seen_uid[32]; /* of the Node, likewise */
     json_t *lost;      /* names not registered since a new core started: their old entries may stay */
     uint64_t watch;    /* id of the open watch */
+    uint64_t watch_version;
     bool faults, stopping, stopped, verbose;
     char *trace; /* ring of lines */
     size_t trace_len;
