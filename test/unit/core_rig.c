@@ -68,6 +68,7 @@ void rig_free(struct rig *r)
     json_decref(r->node);
     json_decref(r->csinode);
     json_decref(r->attach);
+    json_decref(r->periods);
     free(r->lines);
     free(r);
 }
@@ -167,6 +168,11 @@ static void started(struct rig *r, struct rig_line *l)
     l->out = true;
 }
 
+static bool starts(enum cr_effect_kind kind)
+{
+    return kind == CR_EFF_CONNECT || kind == CR_EFF_PROBE || kind == CR_EFF_RPC || kind == CR_EFF_API;
+}
+
 static void take(struct rig *r, struct cr_effect *e)
 {
     if (e->kind == CR_EFF_LOG) {
@@ -181,6 +187,14 @@ static void take(struct rig *r, struct cr_effect *e)
     case CR_EFF_CONNECT:
         say(l, "connect %s", e->path);
         l->path = strdup(e->path);
+        break;
+    case CR_EFF_PROBE:
+        say(l, "probe %s", e->path);
+        l->path = strdup(e->path);
+        break;
+    case CR_EFF_EXHAUSTED:
+        say(l, "exhausted %" PRIu64 " %d", e->id, e->result);
+        l->id = 0;
         break;
     case CR_EFF_CLOSE:
         on_close(r, l, e->conn);
@@ -204,7 +218,7 @@ static void take(struct rig *r, struct cr_effect *e)
         r->stopped = true;
         break;
     }
-    if (e->kind == CR_EFF_CONNECT || e->kind == CR_EFF_RPC || e->kind == CR_EFF_API) started(r, l);
+    if (starts(e->kind)) started(r, l);
 }
 
 void rig_input(struct rig *r, struct cr_input *in)
@@ -354,6 +368,12 @@ void rig_command(struct rig *r, enum cr_input_kind kind, const char *name)
     rig_input(r, &in);
 }
 
+void rig_exhausted(struct rig *r, const char *name, uint64_t token)
+{
+    struct cr_input in = {.kind = CR_IN_EXHAUSTED, .name = name, .token = token};
+    rig_input(r, &in);
+}
+
 void rig_plugin_result(struct rig *r, uint64_t token, bool ok, const char *text)
 {
     struct cr_input in = {.kind = CR_IN_PLUGIN_RESULT, .token = token, .ok = ok, .text = text};
@@ -475,7 +495,12 @@ static void print_since_mark(const struct rig *r)
 void rig_expect_at(struct rig *r, const char *file, int line, const char *const *want)
 {
     size_t i = r->mark;
-    for (; *want && i < r->n_lines && begins(r->lines[i].text, *want); i++) want++;
+    for (; i < r->n_lines; i++) {
+        if (*want && begins(r->lines[i].text, *want))
+            want++;
+        else if (r->lines[i].kind != CR_EFF_PROBE)
+            break;
+    }
     if (!*want && i == r->n_lines) return;
     print_error("expected: %s, came: %s; all:\n", *want ? *want : "nothing more",
                 i < r->n_lines ? r->lines[i].text : "nothing more");

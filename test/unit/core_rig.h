@@ -12,6 +12,7 @@
  *   GetInfo /r/a-reg.sock             NodeGetCapabilities /d/a.sock  NodeGetInfo /d/a.sock
  *   NodeGetInfo+flag /d/a.sock        Notify true /r/a-reg.sock      Notify false /r/a-reg.sock: text
  *   get nodes | GET /api/v1/nodes/n1  update csinodes | PUT /apis/...  (verb and resource, method and path)
+ *   probe /d/a.sock                   exhausted 7 1 (token, result)
  *   cancel update csinodes | ...      event REGISTERED a.example.com [/r/a-reg.sock]
  */
 #ifndef TEST_UNIT_CORE_RIG_H
@@ -90,6 +91,7 @@ struct rig {
 
     json_t *node, *csinode; /* as stored; NULL: absent */
     json_t *attach;         /* CSIDriver name -> attachRequired */
+    json_t *periods;        /* CSIDriver name -> nodeAllocatableUpdatePeriodSeconds, of those in attach */
     uint64_t version;
     bool keeps_registrations; /* the server's gate */
 
@@ -119,6 +121,7 @@ void rig_vanish(struct rig *r, struct rig_plugin *p);
 void rig_register(struct rig *r, struct rig_plugin *p); /* third door */
 void rig_deregister(struct rig *r, struct rig_plugin *p);
 void rig_command(struct rig *r, enum cr_input_kind kind, const char *name); /* RETRY, SCAN_DONE, STOP, ... */
+void rig_exhausted(struct rig *r, const char *name, uint64_t token);
 void rig_plugin_result(struct rig *r, uint64_t token, bool ok, const char *text);
 void rig_watch_line(struct rig *r, const char *line); /* on the open watch; ' reads as " */
 void rig_watch_end(struct rig *r, enum cr_transport transport, int status);
@@ -157,7 +160,7 @@ bool rig_registered(struct rig *r, const struct rig_plugin *p); /* as lookups se
 /* The state of the socket at p's path in status; "" when it is not there. Valid until the next call. */
 const char *rig_state(struct rig *r, const struct rig_plugin *p);
 
-/* Every line since the mark but logs begins as given, in this order; NULL ends the list. */
+/* Every line since the mark, but logs and unnamed probes, begins as given, in this order; NULL ends the list. */
 #define rig_expect(r, ...) rig_expect_at((r), __FILE__, __LINE__, (const char *const[]){__VA_ARGS__, NULL})
 void rig_expect_at(struct rig *r, const char *file, int line, const char *const *want);
 /* The requests on Node and CSINode since the mark: "get nodes, update csinodes". */

@@ -40,7 +40,8 @@ static void answer_connect(struct rig *r, struct rig_line *l)
     const struct rig_plugin *p = plugin_at(r, l->path, &open);
     struct cr_input in = {.kind = CR_IN_CONNECTED, .id = l->id};
     in.error_number = f ? f->number : !p ? ENOENT : open ? 0 : ECONNREFUSED;
-    l->open = in.error_number == 0;
+    in.ok = l->kind == CR_EFF_PROBE;
+    l->open = in.error_number == 0 && l->kind == CR_EFF_CONNECT;
     rig_input(r, &in);
 }
 
@@ -122,6 +123,7 @@ void rig_world_init(struct rig *r)
 {
     rig_new_node(r);
     r->attach = json_object();
+    r->periods = json_object();
     r->keeps_registrations = true;
 }
 
@@ -298,8 +300,13 @@ static json_t *list(const struct rig *r)
     json_t *items = json_array();
     const char *name;
     json_t *attach;
-    json_object_foreach(r->attach, name, attach) json_array_append_new(
-        items, json_pack("{s:{s:s},s:{s:O}}", "metadata", "name", name, "spec", "attachRequired", attach));
+    json_object_foreach(r->attach, name, attach)
+    {
+        json_t *item = json_pack("{s:{s:s},s:{s:O}}", "metadata", "name", name, "spec", "attachRequired", attach);
+        json_t *period = json_object_get(r->periods, name);
+        if (period) json_object_set(json_object_get(item, "spec"), "nodeAllocatableUpdatePeriodSeconds", period);
+        json_array_append_new(items, item);
+    }
     return json_pack("{s:s,s:s,s:{s:s},s:o}", "kind", "CSIDriverList", "apiVersion", "storage.k8s.io/v1", "metadata",
                      "resourceVersion", "100", "items", items);
 }
@@ -372,7 +379,7 @@ static void answer_api(struct rig *r, struct rig_line *l)
 void rig_answer_line(struct rig *r, struct rig_line *l)
 {
     l->out = false;
-    if (l->kind == CR_EFF_CONNECT)
+    if (l->kind == CR_EFF_CONNECT || l->kind == CR_EFF_PROBE)
         answer_connect(r, l);
     else if (l->kind == CR_EFF_RPC)
         answer_rpc(r, l);
