@@ -404,7 +404,9 @@ static void execute_later(struct sim *s, struct event *e)
     e->api.text = NULL;
     struct event *done = sim_later(s, 1 + (int64_t)sim_below(s, 10), e->id ? deliver : to_nobody);
     done->id = e->id;
+    s->orphan = e->id == 0;
     serve(s, done, &box->request);
+    s->orphan = false;
     if (sim_chance(s, 1)) {
         done->at_ms += box->request.timeout_ms;
         done->api.transport = CR_TRANSPORT_TIMEOUT;
