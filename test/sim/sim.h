@@ -96,7 +96,8 @@ struct sim {
     json_t *lost;      /* names not registered since a new core started: their old entries may stay */
     uint64_t watch;    /* id of the open watch */
     uint64_t watch_version;
-    bool orphan; /* the write that is being stored was sent by an earlier core */
+    bool orphan; /* the write that is being stored was sent by an earlier core, or before the Node was made anew */
+    int64_t node_made_ms;
     bool faults, stopping, stopped, verbose;
     char *trace; /* ring of lines */
     size_t trace_len;
