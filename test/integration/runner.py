@@ -18,10 +18,10 @@ class Scenario:
         self.function, self.slow, self.emulator = function, slow, emulator
         self.name = f"{function.__module__.removeprefix('test_')}.{function.__name__}"
 
-    def run(self, programs, keep):
+    def run(self, programs, keep, make_world=World):
         """(seconds, None or the text of the failure)."""
         begin, trouble = time.monotonic(), None
-        world = World(programs, self.name)
+        world = make_world(programs, self.name)
         try:
             self.function(world)
         except Exception:  # pylint: disable=broad-except

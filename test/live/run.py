@@ -20,8 +20,10 @@ sys.path[:0] = [HERE, os.path.join(ROOT, "test/integration")]
 sys.dont_write_bytecode = True
 
 import cases  # pylint: disable=wrong-import-position
+import runner  # pylint: disable=wrong-import-position
+import scenarios  # pylint: disable=wrong-import-position
 from conformance import Conformance, Side  # pylint: disable=wrong-import-position
-from server import ADMIN, NODES, Cluster  # pylint: disable=wrong-import-position
+from server import ADMIN, NODES, Cluster, RealWorld  # pylint: disable=wrong-import-position
 from servers import Emulator  # pylint: disable=wrong-import-position
 
 SERVERS = os.path.join(ROOT, "build/live")
@@ -47,14 +49,12 @@ def emulator_side(emulator, tokens):
     return Side("emulator", emulator.address, ssl.create_default_context(cadata=authority), tokens)
 
 
-def conform(cluster, programs, directory, pattern):
+def conform(cluster, programs, pattern):
     """(passed, failed) requests."""
     users = [{"token": cluster.tokens[ADMIN], "user": ADMIN, "groups": ["system:masters"]}]
     users += [{"token": cluster.tokens[n], "user": f"system:node:{n}", "groups": ["system:nodes"]} for n in NODES]
-    tokens = os.path.join(directory, "tokens.json")
-    with open(tokens, "w", encoding="ascii") as file:
-        json.dump(users, file)
-    emulator = Emulator(os.path.join(programs, "csireg-apiserver"), directory, node=NODES[0], gate="unknown",
+    tokens = cluster.write("tokens.json", json.dumps(users))
+    emulator = Emulator(os.path.join(programs, "csireg-apiserver"), cluster.directory, node=NODES[0], gate="unknown",
                         flags=("--tokens", tokens))
     try:
         cluster.clear()
@@ -82,10 +82,25 @@ def compared(real, emulator, pattern):
     return both.passed, len(both.differences)
 
 
+def play(cluster, programs, pattern):
+    """(passed, failed) scenarios, one after the other."""
+    RealWorld.cluster = cluster
+    known = {one.name: one for one in runner.load()}
+    own = [name for name in known if name.startswith("scenarios.")]
+    chosen = [known[name] for name in scenarios.SHARED + own if pattern in name]
+    failed = 0
+    for one in chosen:
+        seconds, trouble = one.run(programs, False, RealWorld)
+        failed += trouble is not None
+        runner.report(one, seconds, trouble)
+    return len(chosen) - failed, failed
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", metavar="PATTERN", default="", help="only groups and scenarios whose name contains PATTERN")
     parser.add_argument("--bin", metavar="DIR", default=os.path.join(ROOT, "build/bin"), help="where the programs are")
+    parser.add_argument("--only", choices=("conformance", "scenarios"), help="one of the two parts")
     parser.add_argument("--required", action="store_true", help="fail where everything would be skipped")
     options = parser.parse_args()
 
@@ -104,13 +119,14 @@ def run(options, directory):
     cluster = Cluster(SERVERS, directory)
     try:
         print(f"ready in {cluster.seconds:.1f} s, {cluster.memory()} MiB resident", flush=True)
-        passed, failed = conform(cluster, os.path.abspath(options.bin), directory, options.k)
+        counts = [part(cluster, os.path.abspath(options.bin), options.k)
+                  for name, part in (("conformance", conform), ("scenarios", play)) if options.only in (None, name)]
     finally:
         wrong = cluster.close()
     for fault in wrong:
         print(f"FAILED  {fault}")
-    print(f"{passed} passed, {failed + len(wrong)} failed")
-    return 1 if failed or wrong or not passed else 0
+    passed, failed = (sum(column) for column in zip(*counts))
+    return runner.exit_code(passed, failed + len(wrong))
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ import subprocess
 import time
 
 from procs import PATIENCE, Process, check, until
+from harness import World
 from servers import BASES, Server
 
 ADMIN = "admin"
@@ -249,6 +250,9 @@ class RealServer(Server):
     def requests(self, resources=("nodes", "csinodes"), **match):
         return sum(1 for r in self.log() if r["resource"] in resources and all(r[k] == v for k, v in match.items()))
 
+    def counts(self):
+        return {"requests": [r | {"count": 1} for r in self.log()]}
+
     def history(self, resource, name=None):
         """Every version that a write was answered with, oldest first; a write that changed nothing makes none."""
         versions = {}
@@ -283,3 +287,12 @@ def nanoseconds(stamp):
     """An RFC 3339 time with six digits."""
     seconds, fraction = stamp.rstrip("Z").split(".")
     return calendar.timegm(time.strptime(seconds, "%Y-%m-%dT%H:%M:%S")) * 1_000_000_000 + int(fraction) * 1000
+
+
+class RealWorld(World):
+    """A scenario's world with the real server in it. One at a time: they share the cluster."""
+    cluster = None
+
+    def server(self, **how):
+        self.api = RealServer(self.cluster, self.directory, **how)
+        return self.api
