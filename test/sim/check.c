@@ -69,7 +69,7 @@ static void check_new_entries(struct sim *s, const json_t *before, const json_t 
         if (server_find(after, "driverRegistrations", name))
             sim_fail(s, "completed by the controller", "%s: an entry in drivers was made beside a registration", name);
         const char *uid = s->server.node ? text(json_object_get(s->server.node, "metadata"), "uid") : "";
-        if (s->orphan || strcmp(uid, s->seen_uid) != 0)
+        if (s->orphan || strcmp(uid, s->planned_uid) != 0)
             continue; /* made anew since the core read it: only verification can tell */
         check_new_entry(s, entry);
     }

@@ -28,7 +28,6 @@ static void new_node(struct sim *s)
     char uid[32];
     snprintf(uid, sizeof uid, "node-%llu", (unsigned long long)++s->generation);
     json_decref(s->server.node);
-    s->node_made_ms = s->now.mono_ms;
     s->server.node = json_pack("{s:s,s:s,s:{s:s,s:s,s:{s:s,s:s},s:{s:s}},s:{s:s}}", "apiVersion", "v1", "kind", "Node",
                                "metadata", "name", "n1", "uid", uid, "labels", "taken.example.com/zone", "theirs", "os",
                                "linux", "annotations", "foreign", "kept", "spec", "podCIDR", "10.0.0.0/24");
@@ -364,7 +363,7 @@ static void execute_later(struct sim *s, struct event *e);
 
 struct request_event { /* a request on its way: kept apart because struct event is copied */
     struct cr_api_request request;
-    int64_t sent_ms;
+    char seen_uid[32]; /* of the Node as the core knew it when it sent this */
 };
 
 void server_request(struct sim *s, struct cr_effect *effect)
@@ -381,7 +380,7 @@ void server_request(struct sim *s, struct cr_effect *effect)
     e->id = effect->id;
     struct request_event *box = calloc(1, sizeof *box);
     box->request = *r;
-    box->sent_ms = s->now.mono_ms;
+    memcpy(box->seen_uid, s->seen_uid, sizeof box->seen_uid);
     *r = (struct cr_api_request){0};
     e->api.text = (char *)box; /* until it is executed */
 }
@@ -407,7 +406,8 @@ static void execute_later(struct sim *s, struct event *e)
     e->api.text = NULL;
     struct event *done = sim_later(s, 1 + (int64_t)sim_below(s, 10), e->id ? deliver : to_nobody);
     done->id = e->id;
-    s->orphan = e->id == 0 || s->node_made_ms >= box->sent_ms;
+    s->orphan = e->id == 0;
+    memcpy(s->planned_uid, box->seen_uid, sizeof s->planned_uid);
     serve(s, done, &box->request);
     s->orphan = false;
     if (sim_chance(s, 1)) {

@@ -96,8 +96,8 @@ struct sim {
     json_t *lost;      /* names not registered since a new core started: their old entries may stay */
     uint64_t watch;    /* id of the open watch */
     uint64_t watch_version;
-    bool orphan; /* the write that is being stored was sent by an earlier core, or before the Node was made anew */
-    int64_t node_made_ms;
+    bool orphan;          /* the write that is being stored was sent by an earlier core */
+    char planned_uid[32]; /* of the Node that the write was planned on */
     bool faults, stopping, stopped, verbose;
     char *trace; /* ring of lines */
     size_t trace_len;
