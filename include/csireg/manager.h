@@ -192,9 +192,11 @@ enum csireg_exhausted_result {
 
 /*
  * The host saw an attachment fail with RESOURCE_EXHAUSTED (code 8): asks the driver for its limit again where its
- * CSIDriver object has a nodeAllocatableUpdatePeriodSeconds, and publishes it. Waits at most that many milliseconds.
- * This release does not refresh limits yet and answers NO_PERIOD for every driver of the node flow. NOT_REGISTERED,
- * NOT_READY: as lookup. INVALID: name or out_result is NULL, or milliseconds is negative. TIMEOUT.
+ * CSIDriver object has a nodeAllocatableUpdatePeriodSeconds, and publishes it. Waits at most that many milliseconds for
+ * the outcome; runs of one driver are shared by their callers and start at least 2 s apart.
+ * TIMEOUT: the run goes on. NOT_REGISTERED, NOT_READY: as lookup. STATE also when the manager is stopped meanwhile.
+ * INVALID: name is NULL, empty, not UTF-8 or longer than 253 bytes, out_result is NULL, or milliseconds is negative.
+ * LIMIT: 65,536 calls wait for the engine. NOMEM.
  */
 CSIREG_API int csireg_manager_exhausted(struct csireg_manager *manager, const char *name, int64_t milliseconds,
                                         enum csireg_exhausted_result *out_result);

@@ -69,7 +69,19 @@ enum csireg_option {
     CSIREG_OPTION_PUBLISH_TIMEOUT = 29,  /* counts only while the API server is usable */
     CSIREG_OPTION_NOTIFY_TIMEOUT = 30,
     CSIREG_OPTION_REQUEST_TIMEOUT = 31, /* one request to the API server */
-    CSIREG_OPTION_HANDLER_TIMEOUT = 32  /* the host's answer to a PLUGIN event */
+    CSIREG_OPTION_HANDLER_TIMEOUT = 32, /* the host's answer to a PLUGIN event */
+
+    /* where csireg and the kubelet may differ */
+    CSIREG_OPTION_SAME_NAME =
+        33, /* string: of two sockets with one driver name and version, "newest" or "first" wins */
+    CSIREG_OPTION_ANNOTATE_IN_CONTROLLER_FLOW = 34, /* bool: write the Node annotation there too; KEP-6011 is silent */
+    CSIREG_OPTION_LABEL_PREFIXES = 35, /* strings: topology keys must begin with one of them; none: every key may */
+
+    /* durations again; 0: off */
+    CSIREG_OPTION_UNREGISTER_GRACE = 36,    /* a driver that returns within it keeps its entries */
+    CSIREG_OPTION_ENDPOINT_DEAD_AFTER = 37, /* a driver whose socket takes no connection for so long is unregistered */
+    CSIREG_OPTION_PRUNE_UNCLAIMED_AFTER =
+        38 /* CSINode entries that no driver claims go so long after the initial scan */
 };
 
 /* Values never change; new ones are appended. */

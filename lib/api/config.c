@@ -108,6 +108,8 @@ static void fill_core(const struct csireg_options *o, struct cr_core_config *c)
         .gate = cr_option_bool(o, CSIREG_OPTION_CONTROLLER_GET_NODE_INFO),
         .local_only = cr_option_bool(o, CSIREG_OPTION_LOCAL_ONLY),
         .fallback_to_node_flow = string(o, CSIREG_OPTION_REGISTRATION_DROPPED)[0] == 'n', /* "fail" or "node-flow" */
+        .first_instance_wins = string(o, CSIREG_OPTION_SAME_NAME)[0] == 'f',              /* "newest" or "first" */
+        .annotate_in_controller_flow = cr_option_bool(o, CSIREG_OPTION_ANNOTATE_IN_CONTROLLER_FLOW),
         .create_at_start = cr_option_bool(o, CSIREG_OPTION_CREATE_AT_START),
         .watches_registry = string(o, CSIREG_OPTION_PLUGINS_REGISTRY_DIR) != NULL,
         .node_info_from_controller = capability(o),
@@ -120,10 +122,14 @@ static void fill_core(const struct csireg_options *o, struct cr_core_config *c)
         .notify_timeout_ms = cr_option_int(o, CSIREG_OPTION_NOTIFY_TIMEOUT),
         .request_timeout_ms = cr_option_int(o, CSIREG_OPTION_REQUEST_TIMEOUT),
         .handler_timeout_ms = cr_option_int(o, CSIREG_OPTION_HANDLER_TIMEOUT),
+        .unregister_grace_ms = cr_option_int(o, CSIREG_OPTION_UNREGISTER_GRACE),
+        .endpoint_dead_after_ms = cr_option_int(o, CSIREG_OPTION_ENDPOINT_DEAD_AFTER),
+        .prune_unclaimed_after_ms = cr_option_int(o, CSIREG_OPTION_PRUNE_UNCLAIMED_AFTER),
         .seed = seed(),
         .log_level = o->log ? o->log_level : 0, /* nothing is formatted for nobody */
     };
     c->migrated_plugins = cr_option_strings(o, CSIREG_OPTION_MIGRATED_PLUGINS, &c->n_migrated_plugins);
+    c->label_prefixes = cr_option_strings(o, CSIREG_OPTION_LABEL_PREFIXES, &c->n_label_prefixes);
     c->plugin_types = cr_option_strings(o, CSIREG_OPTION_PLUGIN_TYPES, &c->n_plugin_types);
 }
 

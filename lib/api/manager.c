@@ -297,23 +297,16 @@ int csireg_manager_plugin_result(struct csireg_manager *m, uint64_t token, int o
     return post(m, CR_CALL_PLUGIN_RESULT, c, c && c->text, error);
 }
 
-/* ---- questions: answered from the snapshot, on the caller's thread ---- */
-
-/* 0 and a driver that lives as long as the snapshot. */
-static int find(const struct cr_snapshot *s, const char *name, const struct csireg_driver **out)
-{
-    *out = cr_snapshot_driver(s, name);
-    return *out ? CSIREG_OK : s->initial_done ? CSIREG_ERR_NOT_REGISTERED : CSIREG_ERR_NOT_READY;
-}
+/* ---- questions: answered from the snapshot, on the caller's thread; only exhausted asks the engine ---- */
 
 int csireg_manager_lookup(struct csireg_manager *m, const char *name, struct csireg_driver **out_driver)
 {
     int rc = name && out_driver ? enter(m, CR_CALL_LOOKUP, NULL) : CSIREG_ERR_INVALID;
     if (rc != CSIREG_OK) return rc;
-    const struct csireg_driver *found = NULL;
     struct cr_snapshot *s = cr_board_get(cr_engine_board(m->engine));
-    rc = find(s, name, &found);
+    const struct csireg_driver *found = cr_snapshot_driver(s, name);
     struct csireg_driver *copy = found ? cr_driver_copy(found) : NULL;
+    rc = found ? CSIREG_OK : s->initial_done ? CSIREG_ERR_NOT_REGISTERED : CSIREG_ERR_NOT_READY;
     cr_snapshot_unref(s);
     if (rc != CSIREG_OK) return rc;
     if (!copy) return CSIREG_ERR_NOMEM;
@@ -340,18 +333,30 @@ int csireg_manager_wait_initial(struct csireg_manager *m, int64_t milliseconds)
     return rc == CSIREG_OK ? leave(cr_board_wait_initial(cr_engine_board(m->engine), milliseconds)) : rc;
 }
 
+/* The result, or a negative code. */
+static int ask_exhausted(struct csireg_manager *m, const char *name, int64_t milliseconds)
+{
+    struct cr_answers *answers = cr_engine_answers(m->engine);
+    struct cr_waiter waiter;
+    struct cr_command *c = command_new(CR_IN_EXHAUSTED);
+    if (c) c->name = cr_strdup(name);
+    uint64_t token = cr_answers_expect(answers, &waiter);
+    if (c) c->token = token;
+    int rc = post(m, CR_CALL_EXHAUSTED, c, c && c->name, NULL);
+    if (rc == CSIREG_OK) return cr_answers_wait(answers, &waiter, milliseconds);
+    cr_answers_forget(answers, &waiter);
+    return rc;
+}
+
 int csireg_manager_exhausted(struct csireg_manager *m, const char *name, int64_t milliseconds,
                              enum csireg_exhausted_result *out_result)
 {
     bool valid = name && out_result && milliseconds >= 0;
     int rc = valid ? enter(m, CR_CALL_EXHAUSTED, NULL) : CSIREG_ERR_INVALID;
+    if (rc == CSIREG_OK) rc = check_text(CR_CALL_EXHAUSTED, "name", name, CR_MAX_PLUGIN_NAME, NULL);
     if (rc != CSIREG_OK) return rc;
-    const struct csireg_driver *found = NULL;
-    struct cr_snapshot *s = cr_board_get(cr_engine_board(m->engine));
-    rc = find(s, name, &found);
-    /* KEP-6011: in the controller flow the limit is the controller side's to refresh. */
-    if (found)
-        *out_result = found->flow == CSIREG_FLOW_CONTROLLER ? CSIREG_EXHAUSTED_DELEGATED : CSIREG_EXHAUSTED_NO_PERIOD;
-    cr_snapshot_unref(s);
-    return rc;
+    rc = ask_exhausted(m, name, milliseconds);
+    if (rc <= 0) return leave(rc);
+    *out_result = (enum csireg_exhausted_result)rc;
+    return CSIREG_OK;
 }

@@ -18,6 +18,11 @@ static const char *dropped_policy(const char *s)
     return strcmp(s, "fail") == 0 || strcmp(s, "node-flow") == 0 ? NULL : "fail or node-flow";
 }
 
+static const char *same_name_policy(const char *s)
+{
+    return strcmp(s, "newest") == 0 || strcmp(s, "first") == 0 ? NULL : "newest or first";
+}
+
 static const char *migrated_plugin(const char *s)
 {
     return cr_is_qualified_name(s) ? NULL : "a qualified name like kubernetes.io/aws-ebs";
@@ -80,7 +85,7 @@ static const char *capability(int64_t n)
         INFO(o, DURATION, n, #def #unit, min, max, h), .number = def * UNIT_##unit, .bad_number = check                \
     }
 
-#define MINUTE (60 * UNIT_s)
+#define MINUTE (60LL * UNIT_s)
 #define HOUR   (60 * MINUTE)
 
 /* clang-format off */
@@ -123,7 +128,7 @@ static const struct cr_option_row rows[] = {
            "What to do when the API server drops spec.driverRegistrations: fail, or node-flow to register without it."),
     INT(NODE_INFO_FROM_CONTROLLER_CAPABILITY, "node-info-from-controller-capability", 0, INT32_MAX, capability,
         "Number of the node capability NODE_INFO_FROM_CONTROLLER; 0 means the library's default, 9."),
-    STRINGS(MIGRATED_PLUGINS, "migrated-plugins", CR_MAX_MIGRATED_NAME, migrated_plugin,
+    STRINGS(MIGRATED_PLUGINS, "migrated-plugins", CR_MAX_LABEL_KEY, migrated_plugin,
             "In-tree plugins that the CSINode annotation declares as migrated; none leaves the annotation alone."),
     BOOL(CREATE_AT_START, "create-at-start", false,
          "Make the CSINode at start instead of with the first driver."),
@@ -149,6 +154,18 @@ static const struct cr_option_row rows[] = {
              "Limit for one request to the API server."),
     DURATION(HANDLER_TIMEOUT, "handler-timeout", 120, s, 10, HOUR, NULL,
              "Limit for the host's answer to a PLUGIN event."),
+    CHOICE(SAME_NAME, "same-name", "newest", 16, same_name_policy,
+           "Which of two sockets with one driver name and version wins: newest, or first as in the kubelet."),
+    BOOL(ANNOTATE_IN_CONTROLLER_FLOW, "annotate-in-controller-flow", false,
+         "Write the driver's node id into the Node annotation in the controller flow too."),
+    STRINGS(LABEL_PREFIXES, "label-prefixes", CR_MAX_LABEL_KEY, NULL,
+            "What a driver's topology keys must begin with; none means that every key may be used."),
+    DURATION(UNREGISTER_GRACE, "unregister-grace", 0, s, 0, 24 * HOUR, NULL,
+             "How long the entries of a driver that went are kept for its return; 0 means not at all."),
+    DURATION(ENDPOINT_DEAD_AFTER, "endpoint-dead-after", 0, s, 0, 24 * HOUR, off_or_100ms,
+             "How long a driver's socket may take no connection before the driver is unregistered; 0 means for ever."),
+    DURATION(PRUNE_UNCLAIMED_AFTER, "prune-unclaimed-after", 0, s, 0, 30 * 24 * HOUR, off_or_100ms,
+             "How long after the initial scan CSINode entries that no driver claims are removed; 0 means never."),
 };
 /* clang-format on */
 

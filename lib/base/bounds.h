@@ -56,7 +56,7 @@
 #define CR_MAX_CONTEXT 1024     /* name of a kubeconfig context */
 #define CR_MAX_SERVER_NAME 253  /* for TLS */
 #define CR_MAX_LIST_OPTION 64   /* items of one list option */
-#define CR_MAX_MIGRATED_NAME 317 /* a qualified name */
+#define CR_MAX_LABEL_KEY 317     /* a qualified name */
 
 /* Errors, events, logs. */
 #define CR_MAX_ERROR_TEXT 2048

@@ -7,10 +7,12 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "engine/state.h"
+#include "io/rpc_dial.h"
 
 /* ---- log and warnings ---- */
 
@@ -169,6 +171,16 @@ static void connect_now(struct cr_engine *e, const struct cr_effect *f)
     cr_engine_input(e, &in);
 }
 
+/* Does the service socket take connections? Nothing is said on the connection. */
+static void probe_now(struct cr_engine *e, const struct cr_effect *f)
+{
+    int fd = -1;
+    struct cr_input in = {.kind = CR_IN_CONNECTED, .id = f->id};
+    in.error_number = cr_rpc_dial(f->path, &fd, &in.identity);
+    if (in.error_number == 0) close(fd);
+    cr_engine_input(e, &in);
+}
+
 static void start_rpc(struct cr_engine *e, const struct cr_effect *f)
 {
     struct cr_conn *conn = cr_connections_get(&e->connections, f->conn);
@@ -192,6 +204,12 @@ static void cancel_request(struct cr_engine *e, uint64_t id)
     cr_http_cancel(e->http, id);
 }
 
+static void answer(struct cr_engine *e, const struct cr_effect *f)
+{
+    cr_answers_put(&e->answers, f->id, f->result);
+    e->answered = true;
+}
+
 static void log_effect(struct cr_engine *e, const struct cr_effect *f)
 {
     log_record(e, &(struct csireg_log_record){sizeof(struct csireg_log_record), f->level, f->module,
@@ -203,6 +221,9 @@ static void carry_out(struct cr_engine *e, struct cr_effect *f)
     switch (f->kind) {
     case CR_EFF_CONNECT:
         connect_now(e, f);
+        break;
+    case CR_EFF_PROBE:
+        probe_now(e, f);
         break;
     case CR_EFF_CLOSE:
         cr_connections_close(&e->connections, f->conn);
@@ -218,6 +239,9 @@ static void carry_out(struct cr_engine *e, struct cr_effect *f)
         break;
     case CR_EFF_CANCEL_API:
         cancel_request(e, f->id);
+        break;
+    case CR_EFF_EXHAUSTED:
+        answer(e, f);
         break;
     case CR_EFF_LOG:
         log_effect(e, f);

@@ -37,7 +37,7 @@ static bool snapshot_is_old(const struct cr_engine *e)
 
 static struct cr_snapshot *take_snapshot(struct cr_engine *e)
 {
-    struct cr_watcher_status registry;
+    struct cr_watcher_status registry = {.generation = 0};
     if (e->watcher) cr_watcher_status(e->watcher, &registry);
     struct cr_document d = {.core = cr_core_status(e->core),
                             .requests = cr_http_request_counts(e->http),
@@ -60,13 +60,15 @@ static bool show_snapshot(struct cr_engine *e)
     return true;
 }
 
-static void release_events(struct cr_engine *e)
+static void release_news(struct cr_engine *e)
 {
     for (struct cr_list *n; (n = cr_list_pop(&e->held));)
         cr_events_push(&e->events, CR_CONTAINER(n, struct csireg_event, node));
+    if (e->answered) cr_answers_release(&e->answers);
+    e->answered = false;
 }
 
-/* Events follow the snapshot that agrees with them: a host that reads REGISTERED finds the driver. */
+/* Events and answers follow the snapshot that agrees with them: a host that reads REGISTERED finds the driver. */
 static void publish(struct cr_engine *e)
 {
     int64_t begin = now_us();
@@ -77,7 +79,7 @@ static void publish(struct cr_engine *e)
         e->publish_after_us = end + (shown ? 9 * (end - begin) : 100000);
         if (!shown) return;
     }
-    release_events(e);
+    release_news(e);
 }
 
 /* ---- the loop ---- */
@@ -147,7 +149,7 @@ static void *run(void *arg)
         if (e->running) readable = sleep_until_something(e);
     }
     show_snapshot(e);
-    release_events(e);
+    release_news(e);
     return NULL;
 }
 
@@ -230,6 +232,7 @@ void cr_engine_stop(struct cr_engine *e)
         free_edges(e);
     }
     cr_board_end(&e->board);
+    cr_answers_end(&e->answers);
     if (e->stopped_event) cr_events_push(&e->events, e->stopped_event);
     e->stopped_event = NULL;
 }
@@ -242,6 +245,7 @@ static int make_parts(struct cr_engine *e)
     int err = cr_mailbox_init(&e->mailbox, ring, e);
     if (err == 0) e->made++;
     if (err == 0 && (err = cr_board_init(&e->board)) == 0) e->made++;
+    if (err == 0 && (err = cr_answers_init(&e->answers)) == 0) e->made++;
     if (err == 0 && (err = cr_events_init(&e->events)) == 0) e->made++;
     return err;
 }
@@ -272,7 +276,8 @@ void cr_engine_free(struct cr_engine *e)
     if (!e) return;
     for (struct cr_list *n; (n = cr_list_pop(&e->held));) csireg_event_free(CR_CONTAINER(n, struct csireg_event, node));
     cr_reported_fini(&e->reported);
-    if (e->made > 2) cr_events_fini(&e->events);
+    if (e->made > 3) cr_events_fini(&e->events);
+    if (e->made > 2) cr_answers_fini(&e->answers);
     if (e->made > 1) cr_board_fini(&e->board);
     if (e->made > 0) cr_mailbox_fini(&e->mailbox);
     cr_command_free(e->stop_command);
@@ -295,3 +300,5 @@ int cr_engine_post(struct cr_engine *e, struct cr_command *c)
 struct cr_events *cr_engine_events(struct cr_engine *e) { return &e->events; }
 
 struct cr_board *cr_engine_board(struct cr_engine *e) { return &e->board; }
+
+struct cr_answers *cr_engine_answers(struct cr_engine *e) { return &e->answers; }

@@ -11,6 +11,7 @@
 #define CR_ENGINE_ENGINE_H
 
 #include "core/core.h"
+#include "engine/answers.h"
 #include "engine/events.h"
 #include "engine/mailbox.h"
 #include "engine/snapshot.h"
@@ -45,5 +46,6 @@ int cr_engine_post(struct cr_engine *engine, struct cr_command *command);
 
 struct cr_events *cr_engine_events(struct cr_engine *engine);
 struct cr_board *cr_engine_board(struct cr_engine *engine);
+struct cr_answers *cr_engine_answers(struct cr_engine *engine); /* to posted EXHAUSTED commands */
 
 #endif

@@ -3,11 +3,11 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/bounds.h"
 #include "base/buf.h"
 #include "base/mem.h"
+#include "engine/timed.h"
 
 static void fini(struct csireg_driver **drivers, json_t *status)
 {
@@ -55,23 +55,12 @@ char *cr_snapshot_text(const struct cr_snapshot *s)
 
 /* ---- the board ---- */
 
-static int init_condition(pthread_cond_t *c)
-{
-    pthread_condattr_t monotonic;
-    int rc = pthread_condattr_init(&monotonic);
-    if (rc != 0) return rc;
-    rc = pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    if (rc == 0) rc = pthread_cond_init(c, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    return rc;
-}
-
 int cr_board_init(struct cr_board *b)
 {
     *b = (struct cr_board){.current = NULL};
     int rc = pthread_mutex_init(&b->mutex, NULL);
     if (rc != 0) return rc;
-    rc = init_condition(&b->changed);
+    rc = cr_timed_init(&b->changed);
     if (rc != 0) pthread_mutex_destroy(&b->mutex);
     return rc;
 }
@@ -110,22 +99,9 @@ struct cr_snapshot *cr_board_get(struct cr_board *b)
     return s;
 }
 
-#define LONGEST_WAIT_MS (366LL * 24 * 3600 * 1000) /* keeps the sum far from overflow */
-
-static struct timespec monotonic_in(int64_t ms)
-{
-    struct timespec t = {0};
-    if (ms > LONGEST_WAIT_MS) ms = LONGEST_WAIT_MS;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t ns = t.tv_nsec + ms % 1000 * 1000000;
-    t.tv_sec += (time_t)(ms / 1000 + ns / 1000000000);
-    t.tv_nsec = (long)(ns % 1000000000);
-    return t;
-}
-
 int cr_board_wait_initial(struct cr_board *b, int64_t timeout_ms)
 {
-    struct timespec until = monotonic_in(timeout_ms);
+    struct timespec until = cr_timed_in(timeout_ms);
     int waited = 0;
     pthread_mutex_lock(&b->mutex);
     while (!b->ended && !(b->current && b->current->initial_done) && waited != ETIMEDOUT)

@@ -3,6 +3,7 @@
 #ifndef CR_ENGINE_STATE_H
 #define CR_ENGINE_STATE_H
 
+#include "engine/answers.h"
 #include "engine/connections.h"
 #include "engine/engine.h"
 #include "engine/reported.h"
@@ -12,12 +13,13 @@
 struct cr_engine {
     /* constant after new */
     struct cr_engine_config config;
-    int made; /* how many of the three below: new may fail between them */
+    int made; /* how many of the four below: new may fail between them */
 
     /* any thread: each has its own mutex */
     struct cr_mailbox mailbox;
     struct cr_events events;
     struct cr_board board;
+    struct cr_answers answers;
 
     /* start, stop and free, one at a time */
     pthread_t thread;
@@ -33,6 +35,7 @@ struct cr_engine {
     struct cr_connections connections;
     struct cr_reported reported;
     struct cr_list held; /* events that wait for the snapshot that agrees with them */
+    bool answered;       /* an answer waits for its snapshot likewise */
     bool running;
     bool stirred;                        /* the HTTP client has something to do before the next sleep */
     bool requested;                      /* a request was sent or answered since the last snapshot */

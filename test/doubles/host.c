@@ -163,6 +163,28 @@ bool host_readable(struct host *h)
     return poll(&p, 1, 0) == 1;
 }
 
+json_t *host_status(struct host *h)
+{
+    char *text = NULL;
+    json_error_t where;
+    expect_code(csireg_manager_status_json(h->manager, &text), CSIREG_OK);
+    json_t *root = json_loads(text, 0, &where);
+    if (!root) fail_msg("%s: %s", where.text, text);
+    free(text);
+    return root;
+}
+
+const char *json_text(const json_t *object, const char *key)
+{
+    const char *s = json_string_value(json_object_get(object, key));
+    return s ? s : "";
+}
+
+void expect_code(int rc, int code)
+{
+    if (rc != code) fail_msg("%s instead of %s", csireg_code_name(rc), csireg_code_name(code));
+}
+
 /* ---- what the process has ---- */
 
 static unsigned count_entries(const char *path, bool (*counts)(int fd))

@@ -3,6 +3,7 @@
 #ifndef DOUBLES_HOST_H
 #define DOUBLES_HOST_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -39,6 +40,11 @@ void host_expect(struct host *h, enum csireg_event_kind kind, const char *driver
 /* Reads events until one of this kind comes; the caller's. */
 struct csireg_event *host_await(struct host *h, enum csireg_event_kind kind);
 bool host_readable(struct host *h);
+
+json_t *host_status(struct host *h);                          /* the parsed status document; the caller's */
+const char *json_text(const json_t *object, const char *key); /* "" when there is none */
+
+void expect_code(int rc, int code); /* names both when they differ */
 
 unsigned count_threads(void);
 unsigned count_fds(void);

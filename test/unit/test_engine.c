@@ -23,17 +23,13 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "doubles/host.h"
+#include "engine/answers.h"
 #include "engine/document.h"
 #include "engine/mailbox.h"
 #include "engine/reported.h"
 #include "engine/snapshot.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
-
-static void expect_code(int rc, int code)
-{
-    if (rc != code) fail_msg("%s instead of %s", csireg_code_name(rc), csireg_code_name(code));
-}
 
 /* ---- mailbox ---- */
 
@@ -242,6 +238,28 @@ static void test_wait_for_the_initial_scan(void **state)
     cr_board_end(&b);
     expect_code(cr_board_wait_initial(&b, INT64_MAX), CSIREG_ERR_STATE);
     cr_board_fini(&b);
+}
+
+/* ---- answers to waiting calls ---- */
+
+static void test_answers_wait_for_their_release(void **state)
+{
+    (void)state;
+    struct cr_answers a;
+    struct cr_waiter first, second;
+    assert_int_equal(cr_answers_init(&a), 0);
+    uint64_t token = cr_answers_expect(&a, &first), other = cr_answers_expect(&a, &second);
+    assert_true(token != other);
+    cr_answers_put(&a, token, CSIREG_EXHAUSTED_REFRESHED);
+    expect_code(cr_answers_wait(&a, &first, 0), CSIREG_ERR_TIMEOUT); /* its snapshot is not out */
+    cr_answers_put(&a, token, CSIREG_EXHAUSTED_REFRESHED);           /* nobody's any more */
+    cr_answers_put(&a, other, CSIREG_EXHAUSTED_FAILED);
+    cr_answers_release(&a);
+    assert_int_equal(cr_answers_wait(&a, &second, INT64_MAX), CSIREG_EXHAUSTED_FAILED);
+    cr_answers_expect(&a, &first);
+    cr_answers_end(&a);
+    expect_code(cr_answers_wait(&a, &first, INT64_MAX), CSIREG_ERR_STATE);
+    cr_answers_fini(&a);
 }
 
 /* ---- the document ---- */
@@ -547,6 +565,7 @@ int main(void)
         T(test_snapshots_outlive_their_place),
         T(test_a_snapshot_needs_both_parts),
         T(test_wait_for_the_initial_scan),
+        T(test_answers_wait_for_their_release),
         T(test_document),
         T(test_document_without_edges),
         T(test_start_and_stop_leave_nothing),

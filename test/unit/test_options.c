@@ -86,6 +86,12 @@ static const struct {
     {"notify-timeout", "5s", CSIREG_TYPE_DURATION, 5000},
     {"request-timeout", "10s", CSIREG_TYPE_DURATION, 10000},
     {"handler-timeout", "120s", CSIREG_TYPE_DURATION, 120000},
+    {"same-name", "newest", CSIREG_TYPE_STRING, 0},
+    {"annotate-in-controller-flow", "false", CSIREG_TYPE_BOOL, 0},
+    {"label-prefixes", "", CSIREG_TYPE_STRINGS, 0},
+    {"unregister-grace", "0s", CSIREG_TYPE_DURATION, 0},
+    {"endpoint-dead-after", "0s", CSIREG_TYPE_DURATION, 0},
+    {"prune-unclaimed-after", "0s", CSIREG_TYPE_DURATION, 0},
 };
 
 static void test_every_row(void **state)
@@ -147,7 +153,7 @@ static void test_wrong_setter(void **state)
 static void test_unknown_option_and_null(void **state)
 {
     (void)state;
-    static const int unknown[] = {0, -1, 33, 100000};
+    static const int unknown[] = {0, -1, (int)COUNT(defaults) + 1, 100000};
     for (size_t i = 0; i < COUNT(unknown); i++) {
         struct csireg_error *e = NULL;
         int rc = csireg_options_set_int(o, (enum csireg_option)unknown[i], 1, &e);
@@ -207,7 +213,7 @@ static void test_string_bounds(void **state)
         char bound[32];
         struct csireg_error *e = NULL;
         snprintf(bound, sizeof bound, "%lld bytes", (long long)row->maximum);
-        if (row->option != CSIREG_OPTION_REGISTRATION_DROPPED)
+        if (!*row->default_value) /* choices have a grammar */
             assert_int_equal(set_text(row, longest, NULL), CSIREG_OK);
         int rc = set_text(row, longer, &e);
         assert_refused(rc, e, row->name, bound);
@@ -244,6 +250,7 @@ static void test_grammars(void **state)
         {CSIREG_OPTION_NODE_NAME, "node-name", "a_b", "a_b"},
         {CSIREG_OPTION_NODE_NAME, "node-name", "-a", "DNS-1123"},
         {CSIREG_OPTION_REGISTRATION_DROPPED, "registration-dropped", "ignore", "fail or node-flow"},
+        {CSIREG_OPTION_SAME_NAME, "same-name", "oldest", "newest or first"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct csireg_error *e = NULL;
