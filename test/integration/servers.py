@@ -38,6 +38,10 @@ class Server:
         """(status, object) of one request as administrator."""
         raise NotImplementedError
 
+    def log(self):
+        """The requests of others, oldest first."""
+        raise NotImplementedError
+
     def get(self, resource, name):
         """The object, or None."""
         code, found = self.request("GET", f"{BASES[resource]}/{name}")
@@ -107,6 +111,12 @@ class Server:
         if old:
             thing["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
         return self.put("csinodes", thing)
+
+    def asked(self):
+        """(method, path) of the requests on Node and CSINode; the reads come first, whichever was sent first."""
+        found = [(r["method"], r["path"]) for r in self.log() if "csidrivers" not in r["path"]]
+        reads = sum(1 for method, _ in found[:2] if method == "GET")
+        return sorted(found[:reads]) + found[reads:]
 
     def wait(self, what, predicate, timeout=None):
         """Until predicate(self) is true."""
@@ -197,12 +207,6 @@ class Emulator(Server):
 
     def log(self):
         return self.told("GET", "/log")["entries"]
-
-    def asked(self):
-        """(method, path) of the requests on Node and CSINode; the reads come first, whichever was sent first."""
-        found = [(r["method"], r["path"]) for r in self.log() if "csidrivers" not in r["path"]]
-        reads = sum(1 for method, _ in found[:2] if method == "GET")
-        return sorted(found[:reads]) + found[reads:]
 
     def idle(self, milliseconds):
         """Waits until no API request came for that long."""

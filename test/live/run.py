@@ -85,6 +85,8 @@ def compared(real, emulator, pattern):
 def play(cluster, programs, pattern):
     """(passed, failed) scenarios, one after the other."""
     RealWorld.cluster = cluster
+    cluster.stop_apiserver()
+    cluster.start_apiserver("--feature-gates=CSIVolumeHealth=true")  # for a status that the server keeps
     known = {one.name: one for one in runner.load()}
     own = [name for name in known if name.startswith("scenarios.")]
     chosen = [known[name] for name in scenarios.SHARED + own if pattern in name]

@@ -95,14 +95,13 @@ class Cluster:
 
     def __init__(self, programs, directory):
         begin = time.monotonic()
-        self.programs, self.directory, self.processes = programs, directory, []
+        self.programs, self.directory, self.processes, self.extra = programs, directory, [], []
         self.authority = Authority(directory)
         self.tokens = {name: secrets.token_hex(16) for name in (ADMIN, *NODES)}
         try:
             self._start_etcd()
-            self._start_apiserver()
-            self.tls = ssl.create_default_context(cafile=self.authority.certificate)
-            self._wait_ready()
+            self._prepare_apiserver()
+            self.start_apiserver()
         except BaseException:
             self.close()
             raise
@@ -129,15 +128,17 @@ class Cluster:
             f"--advertise-client-urls={client}", f"--listen-peer-urls={peer}", f"--initial-advertise-peer-urls={peer}",
             f"--initial-cluster=live={peer}", "--unsafe-no-fsync", "--log-level=warn")
 
-    def _start_apiserver(self):
+    def _prepare_apiserver(self):
+        """Certificates, tokens and the audit policy; self.flags for every start of it."""
         certificate, key = self.authority.issue("server", "/CN=kube-apiserver",
                                                 "subjectAltName=DNS:localhost,IP:127.0.0.1")
         accounts, accounts_key = self.authority.issue("accounts", "/CN=accounts")
         users = [f'{self.tokens[ADMIN]},{ADMIN},1,"system:masters"']
         users += [f'{self.tokens[name]},system:node:{name},{name},"system:nodes"' for name in NODES]
         self.port, self.audit = free_ports(1)[0], self.path("audit.log")
-        self.apiserver = self._process(
-            "kube-apiserver", f"--etcd-servers={self.etcd_url}", "--bind-address=127.0.0.1", f"--secure-port={self.port}",
+        self.tls = ssl.create_default_context(cafile=self.authority.certificate)
+        self.flags = [
+            f"--etcd-servers={self.etcd_url}", "--bind-address=127.0.0.1", f"--secure-port={self.port}",
             "--advertise-address=127.0.0.1", "--endpoint-reconciler-type=none", f"--cert-dir={self.path('certs')}",
             f"--tls-cert-file={certificate}", f"--tls-private-key-file={key}",
             f"--client-ca-file={self.authority.certificate}",
@@ -146,7 +147,18 @@ class Cluster:
             "--service-account-issuer=https://live.test", f"--service-account-key-file={accounts}",
             f"--service-account-signing-key-file={accounts_key}", "--service-cluster-ip-range=10.0.0.0/24",
             "--profiling=false", f"--audit-policy-file={self.write('audit.yaml', AUDIT)}",
-            f"--audit-log-path={self.audit}", "--audit-log-mode=blocking")
+            f"--audit-log-path={self.audit}", "--audit-log-mode=blocking"]
+
+    def start_apiserver(self, *flags):
+        """Starts it (again), at the same address; further flags replace those of an earlier start."""
+        self.extra = list(flags) or self.extra
+        self.apiserver = self._process("kube-apiserver", *self.flags, *self.extra)
+        self._wait_ready()
+
+    def stop_apiserver(self):
+        wrong = self.apiserver.close()
+        self.processes.remove(self.apiserver)
+        check(not wrong, "\n".join(wrong))
 
     def _wait_ready(self):
         def probe():
