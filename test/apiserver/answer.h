@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "apiserver/relay.h"
 #include "apiserver/resource.h"
 
 struct as_watch;
@@ -23,7 +24,8 @@ struct as_answer {
     json_t *warnings;         /* array of texts, or NULL */
     struct as_watch *watch;   /* instead of a body: it is streamed */
     bool cut_short;           /* a fault ends the connection somewhere in this answer */
-    bool dropped;             /* a fault ended the connection: send nothing */
+    enum as_cut_how how;      /* when dropped */
+    bool dropped;             /* a fault ends the connection: send nothing */
 };
 
 void as_answer_fini(struct as_answer *a);

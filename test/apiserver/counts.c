@@ -151,7 +151,7 @@ json_t *as_counts_json(const struct as_counts *c)
                                         "bytesOut", (json_int_t)k->bytes_out));
     }
     for (int t = 0; t < AS_EVENT_TYPES; t++)
-        json_object_set_new(events, as_event_type_name(t), json_integer((json_int_t)c->events[t]));
+        json_object_set_new(events, as_event_type_name((enum as_event_type)t), json_integer((json_int_t)c->events[t]));
     return json_pack("{s:o, s:{s:I, s:o}, s:I, s:I, s:I, s:I}", "requests", requests, "watches", "open",
                      (json_int_t)c->open_watches, "events", events, "inFlight", (json_int_t)c->in_flight, "maxInFlight",
                      (json_int_t)c->max_in_flight, "reused", (json_int_t)c->reused, "logged", (json_int_t)c->logged);

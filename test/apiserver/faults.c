@@ -14,10 +14,11 @@ static enum as_cut_how cut_how(const json_t *cut)
     return !strcmp(as_json_str(cut, "how"), "rst") ? AS_CUT_RST : AS_CUT_FIN;
 }
 
-static void cut_now(struct as_request *r, const json_t *cut, struct as_answer *a)
+/* The connection ends once the request was counted: whoever sees the end finds it in the counts. */
+static void cut_now(const json_t *cut, struct as_answer *a)
 {
-    as_conn_cut(r->conn, cut_how(cut));
     a->dropped = true;
+    a->how = cut_how(cut);
 }
 
 /* Waits for the delay; while `hang`, until the rule goes. False: the client went or the server stops. */
@@ -36,10 +37,7 @@ static bool held_back(struct apiserver *s, struct as_request *r, struct as_answe
     int64_t delay = as_json_int(r->action, "delayMs", 0);
     bool on = delay <= 0 || hold(s, r, as_now_ns() + delay * AS_MS, false);
     if (on && as_json_true(r->action, "hang")) on = hold(s, r, 0, true);
-    if (!on) {
-        as_conn_cut(r->conn, AS_CUT_FIN);
-        a->dropped = true;
-    }
+    if (!on) cut_now(NULL, a);
     return on;
 }
 
@@ -102,7 +100,7 @@ bool as_fault_before(struct apiserver *s, struct as_request *r, struct as_answer
     const json_t *cut = json_object_get(r->action, "cut");
     if (!held_back(s, r, a)) return false;
     if (at(cut, "beforeRead") || at(cut, "afterRead")) {
-        cut_now(r, cut, a);
+        cut_now(cut, a);
         return false;
     }
     return !answered(r->action, a);
@@ -119,8 +117,8 @@ void as_fault_after(struct apiserver *s, struct as_request *r, struct as_answer 
         answer_status(r->action, instead, a);
     }
     if (*warning) as_answer_warn(a, "%s", warning);
-    if (at(cut, "afterCommit")) cut_now(r, cut, a);
-    a->cut_short = at(cut, "header") || bytes;
+    if (at(cut, "afterCommit")) cut_now(cut, a);
+    if (!a->dropped) a->cut_short = at(cut, "header") || bytes;
     if (a->cut_short) as_conn_cut_after(r->conn, bytes ? (uint64_t)json_integer_value(bytes) : 0, cut_how(cut));
 }
 

@@ -162,6 +162,7 @@ static void finish(struct apiserver *s, struct as_request *r, const struct as_an
     log_line(s, r, code);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mu);
+    if (a->dropped) as_conn_cut(r->conn, a->how);
 }
 
 static void begin(struct apiserver *s, struct as_request *r)

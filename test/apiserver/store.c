@@ -30,13 +30,13 @@ void as_version_unref(struct as_version *v)
 /* A server older than KEP-6011's field cannot tell that it is stored. */
 static bool hides(const struct as_version *v, const struct as_gates *gates)
 {
-    return gates && gates->node_info == AS_GATE_UNKNOWN && strstr(v->text, "\"driverRegistrations\"");
+    return gates->node_info == AS_GATE_UNKNOWN && strstr(v->text, "\"driverRegistrations\"");
 }
 
 json_t *as_version_json(const struct as_version *v, const struct as_gates *gates)
 {
     json_t *stored = as_json_parse(v->text, v->len, NULL);
-    if (!hides(v, gates)) return stored;
+    if (!gates || !hides(v, gates)) return stored;
     struct as_decoding d = {.registrations_known = false, .strict = json_array()};
     json_t *known = as_schema_decode(v->type->schema, stored, &d);
     json_decref(d.strict);
@@ -48,7 +48,7 @@ json_t *as_version_json(const struct as_version *v, const struct as_gates *gates
 
 char *as_version_text(const struct as_version *v, const struct as_gates *gates)
 {
-    if (!hides(v, gates)) return need_strdup(v->text);
+    if (!gates || !hides(v, gates)) return need_strdup(v->text);
     json_t *known = as_version_json(v, gates);
     char *text = as_json_text(known);
     json_decref(known);

@@ -15,7 +15,7 @@
 #define FAREWELL       (2 * SECOND) /* the last bookmark comes this long before the deadline */
 #define MAX_OUT        (64u * 1024 * 1024)
 
-const char *as_event_type_name(int type)
+const char *as_event_type_name(enum as_event_type type)
 {
     static const char *const names[AS_EVENT_TYPES] = {"ADDED", "MODIFIED", "DELETED", "BOOKMARK", "ERROR"};
     return names[type];

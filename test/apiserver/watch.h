@@ -19,7 +19,7 @@
 
 enum as_event_type { AS_ADDED, AS_MODIFIED, AS_DELETED, AS_BOOKMARK, AS_ERROR };
 #define AS_EVENT_TYPES 5
-const char *as_event_type_name(int type);
+const char *as_event_type_name(enum as_event_type type);
 
 #define AS_MAX_LAG_EVENTS 1000 /* a reader further behind loses its connection */
 #define AS_MAX_LAG_BYTES  (8 * 1024 * 1024)
