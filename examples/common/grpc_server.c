@@ -309,7 +309,10 @@ static void on_shutdown(struct gserver *server)
 
 static void on_event(struct gloop *loop, const struct tag *tag, bool success)
 {
-    if (tag->kind == TAG_MESSAGE) return on_message(tag->owner);
+    pthread_mutex_lock(&loop->lock); /* the queue's own ordering is out of a race detector's sight */
+    bool message = tag->kind == TAG_MESSAGE;
+    pthread_mutex_unlock(&loop->lock);
+    if (message) return on_message(tag->owner);
     pthread_mutex_lock(&loop->lock);
     switch (tag->kind) {
     case TAG_NEW:
