@@ -74,7 +74,7 @@ static void test_not_ready_before_the_initial_scan(void **state)
     fake_driver_wait_called(d, FAKE_GET_INFO, 1);
     expect_code(csireg_manager_wait_initial(h->manager, 0), CSIREG_ERR_TIMEOUT);
     expect_code(csireg_manager_lookup(h->manager, "a", &driver), CSIREG_ERR_NOT_READY);
-    expect_code(csireg_manager_exhausted(h->manager, "a", 0, &result), CSIREG_ERR_NOT_READY);
+    expect_code(csireg_manager_exhausted(h->manager, "a", INT64_MAX, &result), CSIREG_ERR_NOT_READY);
     host_stop(h);
 }
 
