@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apiserver/change.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "apiserver/answer.h"
 #include "apiserver/clock.h"
 #include "apiserver/json.h"
 #include "apiserver/names.h"
+#include "common/alloc.h"
 
 #define MAX_ANNOTATIONS (256 * 1024) /* bytes of all keys and values */
 
@@ -84,64 +86,79 @@ void as_change_prepare(struct as_change *c, const struct as_resource *type, stru
     type->prepare(c);
 }
 
+static void validate_key(struct as_change *c, const char *field, const char *key, const char *tested)
+{
+    struct as_reasons why = as_name_qualified(tested);
+    for (size_t i = 0; i < why.n; i++) as_cause_invalid_text(c->causes, field, key, why.text[i]);
+}
+
 static void validate_labels(struct as_change *c, json_t *labels)
 {
     const char *key, *why;
     json_t *value;
     json_object_foreach(labels, key, value)
     {
-        if ((why = as_name_qualified(key))) as_cause_invalid_text(c->causes, "metadata.labels", key, why);
+        validate_key(c, "metadata.labels", key, key);
         if ((why = as_name_label_value(json_string_value(value))))
             as_cause_invalid_text(c->causes, "metadata.labels", json_string_value(value), why);
     }
 }
 
 /* Annotation keys may be written in upper case. */
-static const char *annotation_key(const char *key)
+static void validate_annotation_key(struct as_change *c, const char *key)
 {
-    char lower[512];
-    size_t n = strlen(key);
-    if (n >= sizeof lower) return as_name_qualified(key);
-    for (size_t i = 0; i <= n; i++) lower[i] = (char)(key[i] >= 'A' && key[i] <= 'Z' ? key[i] - 'A' + 'a' : key[i]);
-    return as_name_qualified(lower);
+    char *lower = need_strdup(key);
+    for (char *p = lower; *p; p++) *p = (char)(*p >= 'A' && *p <= 'Z' ? *p - 'A' + 'a' : *p);
+    validate_key(c, "metadata.annotations", key, lower);
+    free(lower);
 }
 
 static void validate_annotations(struct as_change *c, json_t *annotations)
 {
-    const char *key, *why;
+    const char *key;
     json_t *value;
     size_t total = 0;
     json_object_foreach(annotations, key, value)
     {
-        if ((why = annotation_key(key))) as_cause_invalid_text(c->causes, "metadata.annotations", key, why);
+        validate_annotation_key(c, key);
         total += strlen(key) + json_string_length(value);
     }
     if (total > MAX_ANNOTATIONS) as_cause_too_long(c->causes, "metadata.annotations", MAX_ANNOTATIONS);
 }
 
-static void validate_owner(struct as_change *c, const json_t *owner)
+static void validate_owner(struct as_change *c, const json_t *owner, size_t at)
 {
-    static const char *const needed[][3] = {
-        {"apiVersion", "metadata.ownerReferences.apiVersion", "version must not be empty"},
-        {"kind", "metadata.ownerReferences.kind", "must not be empty"},
-        {"name", "metadata.ownerReferences.name", "must not be empty"},
-        {"uid", "metadata.ownerReferences.uid", "must not be empty"}};
-    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++)
-        if (!*as_json_str(owner, needed[i][0])) as_cause_invalid_text(c->causes, needed[i][1], "", needed[i][2]);
+    static const char *const needed[] = {"apiVersion", "kind", "name", "uid"};
+    for (size_t i = 0; i < sizeof needed / sizeof *needed; i++) {
+        if (*as_json_str(owner, needed[i])) continue;
+        char *field = need_printf("metadata.ownerReferences[%zu].%s", at, needed[i]);
+        as_cause_required(c->causes, field, "must not be empty");
+        free(field);
+    }
+}
+
+static void two_controllers(struct as_change *c, const json_t *owners, const json_t *first, const json_t *second)
+{
+    char *why =
+        need_printf("Only one reference can have Controller set to true. Found \"true\" in references for %s/%s "
+                    "and %s/%s",
+                    as_json_str(first, "kind"), as_json_str(first, "name"), as_json_str(second, "kind"),
+                    as_json_str(second, "name"));
+    as_cause_invalid(c->causes, "metadata.ownerReferences", owners, why);
+    free(why);
 }
 
 static void validate_owners(struct as_change *c, json_t *owners)
 {
-    size_t i, controllers = 0;
-    json_t *owner;
+    size_t i;
+    json_t *owner, *controller = NULL;
     json_array_foreach(owners, i, owner)
     {
-        validate_owner(c, owner);
-        controllers += as_json_true(owner, "controller");
+        validate_owner(c, owner, i);
+        if (!as_json_true(owner, "controller")) continue;
+        if (controller) two_controllers(c, owners, controller, owner);
+        controller = owner;
     }
-    if (controllers > 1)
-        as_cause_invalid(c->causes, "metadata.ownerReferences", owners,
-                         "Only one reference can have Controller set to true");
 }
 
 void as_change_validate(struct as_change *c, const struct as_resource *type)

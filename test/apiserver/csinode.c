@@ -85,7 +85,10 @@ static void validate_name(struct as_causes *causes, const char *field, const cha
     size_t n = strnlen(name, sizeof lower - 1);
     for (size_t i = 0; i < n; i++) lower[i] = (char)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
     lower[n] = '\0';
-    if (!*name) as_cause_required(causes, field, NULL);
+    if (!*name) {
+        as_cause_required(causes, field, NULL);
+        return;
+    }
     if (strlen(name) > CR_MAX_DRIVER_NAME) as_cause_too_long(causes, field, CR_MAX_DRIVER_NAME);
     const char *why = as_name_subdomain(lower);
     if (why) as_cause_invalid_text(causes, field, name, why);
@@ -112,11 +115,10 @@ static void validate_keys(struct as_causes *causes, const char *at, const json_t
     size_t i;
     json_array_foreach(keys, i, key)
     {
-        const char *text = json_string_value(key), *why = as_name_qualified(text);
-        if (!*text)
-            as_cause_required(causes, at, NULL);
-        else if (why)
-            as_cause_invalid_text(causes, at, text, why);
+        const char *text = json_string_value(key);
+        struct as_reasons why = as_name_qualified(text);
+        if (!*text) as_cause_required(causes, at, NULL);
+        for (size_t k = 0; k < why.n; k++) as_cause_invalid_text(causes, at, text, why.text[k]);
         if (json_object_get(seen, text)) as_cause_duplicate(causes, at, text);
         json_object_set_new(seen, text, json_true());
     }

@@ -6,12 +6,16 @@
 
 #include "base/bounds.h"
 
-static const char subdomain_text[] =
-    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
-    "end with an alphanumeric character";
-static const char name_text[] =
-    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
-    "character";
+#define SUBDOMAIN_TEXT                                                                                                 \
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start "   \
+    "and end with an alphanumeric character"
+static const char subdomain_text[] = SUBDOMAIN_TEXT;
+#define NAME_TEXT                                                                                                      \
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
+static const char name_text[] = "name part " NAME_TEXT;
+static const char prefix_text[] = "prefix part " SUBDOMAIN_TEXT;
+static const char too_many_slashes[] =
+    "a valid label key " NAME_TEXT " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')";
 
 static bool lower_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); }
 static bool alphanumeric(char c) { return lower_or_digit(c) || (c >= 'A' && c <= 'Z'); }
@@ -43,17 +47,31 @@ static bool is_name(const char *s)
     return len > 0 && alphanumeric(s[0]) && alphanumeric(s[len - 1]);
 }
 
-const char *as_name_qualified(const char *s)
+static void add(struct as_reasons *r, const char *text) { r->text[r->n++] = text; }
+
+static void check_prefix(struct as_reasons *r, const char *s, size_t len)
 {
-    const char *slash = strchr(s, '/');
-    if (slash && slash == s) return "prefix part must be non-empty";
-    if (slash && strchr(slash + 1, '/')) return "a qualified name must have at most one '/'";
-    if (slash && slash - s > CR_MAX_LABEL_PREFIX) return "prefix part must be no more than 253 bytes";
-    if (slash && !is_subdomain(s, (size_t)(slash - s))) return "prefix part must be a lowercase RFC 1123 subdomain";
-    const char *name = slash ? slash + 1 : s;
-    if (!*name) return "name part must be non-empty";
-    if (strlen(name) > CR_MAX_LABEL_NAME) return "name part must be no more than 63 bytes";
-    return is_name(name) ? NULL : name_text;
+    if (!len)
+        add(r, "prefix part must be non-empty");
+    else if (len > CR_MAX_LABEL_PREFIX)
+        add(r, "prefix part must be no more than 253 bytes");
+    else if (!is_subdomain(s, len))
+        add(r, prefix_text);
+}
+
+struct as_reasons as_name_qualified(const char *s)
+{
+    struct as_reasons r = {.n = 0};
+    const char *slash = strchr(s, '/'), *name = slash ? slash + 1 : s;
+    if (slash && strchr(name, '/')) {
+        add(&r, too_many_slashes);
+        return r;
+    }
+    if (slash) check_prefix(&r, s, (size_t)(slash - s));
+    if (!*name) add(&r, "name part must be non-empty");
+    if (strlen(name) > CR_MAX_LABEL_NAME) add(&r, "name part must be no more than 63 bytes");
+    if (!is_name(name)) add(&r, name_text);
+    return r;
 }
 
 const char *as_name_label_value(const char *s)

@@ -108,10 +108,10 @@ static void split(struct segments *s, const char *path)
     }
 }
 
-static bool served(const char *group, const char *version)
+static bool served(const char *group)
 {
     for (size_t i = 0; i < AS_RESOURCES; i++)
-        if (!strcmp(as_resources[i].group, group) && !strcmp(as_resources[i].version, version)) return true;
+        if (!strcmp(as_resources[i].group, group)) return true;
     return false;
 }
 
@@ -125,11 +125,12 @@ static enum as_verb verb_of(const char *method, bool item, bool watch)
     return AS_VERB_NONE;
 }
 
-/* rest: [namespaces NS] PLURAL [NAME [SUBRESOURCE]] */
+/* rest: VERSION [namespaces NS] PLURAL [NAME [SUBRESOURCE]] */
 static void resource_route(struct as_route *r, const char *group, char *const *rest, size_t n, const char *method,
                            bool watch)
 {
-    const char *ns = NULL;
+    const char *ns = NULL, *version = *rest++;
+    n--;
     if (n >= 3 && !strcmp(rest[0], "namespaces")) {
         ns = rest[1];
         rest += 2;
@@ -138,7 +139,8 @@ static void resource_route(struct as_route *r, const char *group, char *const *r
     const struct as_resource *type = n ? as_resource_find(rest[0]) : NULL;
     bool status = n == 3 && type && type->has_status && !strcmp(rest[2], "status");
     r->kind = AS_ROUTE_UNKNOWN;
-    if (!type || strcmp(type->group, group) != 0 || n > 3 || (n == 3 && !status)) return;
+    if (!type || strcmp(type->group, group) != 0 || strcmp(type->version, version) != 0 || n > 3 || (n == 3 && !status))
+        return;
     if (type->namespaced ? !ns && n > 1 : ns != NULL) return;
     *r = (struct as_route){.kind = AS_ROUTE_RESOURCE,
                            .type = type,
@@ -165,10 +167,10 @@ void as_route_parse(struct as_route *r, const char *method, const char *path, bo
         r->kind = AS_ROUTE_HEALTH;
     else if (s.n == 1 && !strcmp(s.at[0], "version"))
         r->kind = AS_ROUTE_VERSION;
-    else if (s.n > 2 && !strcmp(s.at[0], "api") && served("", s.at[1]))
-        resource_route(r, "", s.at + 2, s.n - 2, method, watch);
-    else if (s.n > 3 && !strcmp(s.at[0], "apis") && served(s.at[1], s.at[2]))
-        resource_route(r, s.at[1], s.at + 3, s.n - 3, method, watch);
+    else if (s.n > 2 && !strcmp(s.at[0], "api"))
+        resource_route(r, "", s.at + 1, s.n - 1, method, watch);
+    else if (s.n > 3 && !strcmp(s.at[0], "apis") && served(s.at[1]))
+        resource_route(r, s.at[1], s.at + 2, s.n - 2, method, watch);
     for (size_t i = 0; i < s.n; i++) free(s.at[i]);
 }
 

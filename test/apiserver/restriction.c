@@ -119,6 +119,7 @@ bool as_node_restriction(const struct as_request *r, const struct as_change *c, 
     if (!node || as_user_in(&r->user, "system:masters")) return true;
     if (!strcmp(r->route.type->plural, "nodes")) return check_node(r, c, node, name, a);
     if (strcmp(r->route.type->plural, "csinodes") != 0 || c->old || !strcmp(name, node)) return true;
-    as_forbidden(a, r->route.type, name, "can only access CSINode with the same name as the requesting node");
+    as_forbidden(a, r->route.type, *name ? name : "Unknown",
+                 "can only access CSINode with the same name as the requesting node");
     return false;
 }

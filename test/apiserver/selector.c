@@ -17,7 +17,7 @@ static bool parse_term(struct as_term *t, const char *text, size_t len, char **o
 {
     const char *equals = memchr(text, '=', len);
     if (!equals || equals == text) {
-        *out_error = need_printf("invalid selector: '%.*s'; can't understand it", (int)len, text);
+        *out_error = need_printf("invalid selector: '%.*s'; can't understand '%.*s'", (int)len, text, (int)len, text);
         return false;
     }
     const char *key_end = equals, *value = equals + 1, *end = text + len;

@@ -130,9 +130,12 @@ static void finds_every_fault_of_drivers(void **state)
     expect_cause(&f->node, 3, "FieldValueRequired", "spec.drivers[2].nodeID", "Required value");
     expect_cause(&f->node, 4, "FieldValueDuplicate", "spec.drivers[2].name", "Duplicate value: \"Good.Case\"");
     expect_cause(&f->node, 5, "FieldValueRequired", "spec.drivers[2]", "Required value");
-    expect_cause(&f->node, 6, "FieldValueDuplicate", "spec.drivers[2]", "Duplicate value: \"k\"");
+    expect_cause(&f->node, 6, "FieldValueInvalid", "spec.drivers[2]",
+                 "Invalid value: \"\": name part must be non-empty");
     expect_cause(&f->node, 7, "FieldValueInvalid", "spec.drivers[2]", NULL);
-    assert_int_equal(json_array_size(at(f->node.json, "details causes")), 8);
+    expect_cause(&f->node, 8, "FieldValueDuplicate", "spec.drivers[2]", "Duplicate value: \"k\"");
+    expect_cause(&f->node, 9, "FieldValueInvalid", "spec.drivers[2]", NULL);
+    assert_int_equal(json_array_size(at(f->node.json, "details causes")), 10);
 }
 
 static void keeps_driver_entries(void **state)
@@ -567,7 +570,8 @@ static void checks_metadata(void **state)
     expect_status(&f->admin, 422, "Invalid", NULL);
     expect_cause(&f->admin, 0, "FieldValueInvalid", "metadata.labels", NULL);
     expect_cause(&f->admin, 1, "FieldValueInvalid", "metadata.labels", NULL);
-    expect_cause(&f->admin, 2, "FieldValueInvalid", "metadata.ownerReferences.uid", NULL);
+    expect_cause(&f->admin, 2, "FieldValueRequired", "metadata.ownerReferences[0].uid",
+                 "Required value: must not be empty");
     assert_int_equal(
         patch(&f->admin, NODES "/n1",
               "{\"metadata\":{\"ownerReferences\":[{\"apiVersion\":\"v1\",\"kind\":\"Node\",\"name\":\"x\",\"uid\":"
