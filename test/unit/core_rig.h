@@ -94,6 +94,7 @@ struct rig {
     json_t *periods;        /* CSIDriver name -> nodeAllocatableUpdatePeriodSeconds, of those in attach */
     uint64_t version;
     bool keeps_registrations; /* the server's gate */
+    const char *always;       /* a driver that every stored CSINode must have an entry of; NULL: none */
 
     struct rig_line *lines;
     size_t n_lines, mark;

@@ -224,6 +224,8 @@ static json_t *store(struct rig *r, json_t *new, int *code)
     bool used = json_array_size(member(r->csinode, "spec", "driverRegistrations")) > 0;
     if (!r->keeps_registrations && !used) json_object_del(json_object_get(new, "spec"), "driverRegistrations");
     if (!valid(r->csinode, new)) return fails(code, 422, "Invalid", "CSINode");
+    if (r->always && !entry(new, "drivers", r->always) && !entry(new, "driverRegistrations", r->always))
+        fail_msg("a CSINode without %s was stored", r->always);
     json_decref(r->csinode);
     r->csinode = json_incref(new);
     stamp(r, r->csinode);
