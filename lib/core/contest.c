@@ -143,7 +143,9 @@ bool cr_contest_is_taken(const struct cr_instance *i)
 void cr_contest_name_free(struct cr_core *core, const char *name)
 {
     struct cr_instance *i = best_standby(core, name, NULL);
-    if (i && i->state == CR_STATE_STANDBY) cr_instance_retry(i);
+    const struct cr_driver *d = cr_driver_find(core, name);
+    bool stays = d && d->owner && i && !wins(i, d->owner); /* only a claimant went: its owner is there still */
+    if (i && i->state == CR_STATE_STANDBY && !stays) cr_instance_retry(i);
 }
 
 bool cr_contest_succeed(struct cr_instance *gone)

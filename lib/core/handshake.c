@@ -221,6 +221,7 @@ static void call_node(struct cr_instance *i, enum cr_rpc_method method, enum cr_
 
 static void get_node_info(struct cr_instance *i, enum csireg_flow flow)
 {
+    if (i->state == CR_STATE_CSIDRIVER) i->gather_ms = i->core->now.mono_ms;
     i->flow = flow;
     call_node(i, CR_RPC_NODE_GET_INFO, CR_STATE_NODE_INFO, "NodeGetInfo");
 }

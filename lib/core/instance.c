@@ -64,7 +64,7 @@ void cr_instance_start(struct cr_instance *i)
     i->token = 0;
     cr_instance_set_state(i, CR_STATE_NEW);
     i->attempts++;
-    i->attempt_ms = i->core->now.mono_ms;
+    i->gather_ms = i->core->now.mono_ms;
     i->attempt_seq = ++i->core->seq;
     i->waits_for_name = false;
     i->forced_node_flow = false;
@@ -159,9 +159,8 @@ static void tried(struct cr_instance *i)
 static void release_name(struct cr_instance *i, struct cr_driver *d)
 {
     CR_AUTO_CHARP name = cr_strdup(d->name);
-    bool owned = d->owner == i;
     cr_driver_release(d, i);
-    if (owned && name) cr_contest_name_free(i->core, name);
+    if (name) cr_contest_name_free(i->core, name);
 }
 
 void cr_instance_settle(struct cr_instance *i)

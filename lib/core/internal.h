@@ -125,7 +125,8 @@ struct cr_instance {
     enum cr_state state;
     int64_t since_wall_ms;
     unsigned attempts;
-    int64_t attempt_ms;   /* start of the running attempt */
+    int64_t gather_ms; /* since when its plugin is awaited: the start of the attempt, or later when the API server held
+                          it up */
     uint64_t attempt_seq; /* core sequence at that moment */
     int64_t timer_ms;     /* what it means depends on the state; CR_NEVER: none */
     int64_t next_try_wall_ms;
@@ -186,7 +187,7 @@ bool cr_contest_enter(struct cr_instance *i);      /* false: refused, the attemp
 void cr_contest_won(struct cr_instance *i);        /* published: a claimant becomes the owner, the old one a standby */
 bool cr_contest_succeed(struct cr_instance *gone); /* true: another instance inherits what `gone` had registered */
 bool cr_contest_is_taken(const struct cr_instance *i);             /* another instance has its name */
-void cr_contest_name_free(struct cr_core *core, const char *name); /* the best standby tries again */
+void cr_contest_name_free(struct cr_core *core, const char *name); /* whoever had it let go: the best standby may try */
 
 /* handshake.c */
 void cr_handshake_begin(struct cr_instance *i);

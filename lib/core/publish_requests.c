@@ -239,7 +239,8 @@ static struct csireg_error *not_kept(const struct cr_driver *d, bool dropped)
         dropped ? "the API server accepted the update but does not keep %s in spec.driverRegistrations: it "
                   "is older than the field, or its feature gate CSIControllerGetNodeInfo is off; enable the "
                   "gate there, or set registration-dropped=node-flow here"
-                : "the API server accepted the write but its answer does not show what was written for %s (an "
+                : "the API server accepted the write but the CSINode in its answer does not show what was written for "
+                  "%s (an "
                   "admission webhook or another writer changes it)",
         d->name);
 }
@@ -325,12 +326,18 @@ static void not_found(struct cr_core *core, enum cr_op op)
     cr_publish_forget_node(pub); /* it went behind our back, perhaps with its Node: the uid is read anew */
 }
 
+static void name_object(const struct cr_core *core, enum cr_op op, struct csireg_error *err)
+{
+    if (err) cr_error_prefix(err, "%s of %s %s", ops[op].verb, on_node(op) ? "Node" : "CSINode", core->node_name);
+}
+
 static void handle(struct cr_core *core, enum cr_op op, const struct cr_api_answer *a)
 {
     json_t *body = NULL;
     struct csireg_error *err = NULL;
     const char *kind = op == CR_OP_DELETE_CSINODE ? NULL : on_node(op) ? "Node" : "CSINode";
     enum cr_api_class class = cr_api_classify(a, kind, &body, &err);
+    name_object(core, op, err);
     if (class != CR_API_REFUSED) forget(core, op); /* only a refusal says for sure that nothing changed */
     switch (class) {
     case CR_API_OK:

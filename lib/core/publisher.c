@@ -245,7 +245,7 @@ static int64_t held_until(const struct cr_core *core)
     CR_LIST_FOREACH(l, &core->instances)
     {
         const struct cr_instance *i = cr_instance_of(l);
-        if (cr_instance_gathering(i) && i->attempt_ms + window > until) until = i->attempt_ms + window;
+        if (cr_instance_gathering(i) && i->gather_ms + window > until) until = i->gather_ms + window;
     }
     if (until > pub->first_due_ms + window) until = pub->first_due_ms + window;
     return until > now ? until : 0;
