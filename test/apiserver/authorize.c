@@ -30,16 +30,24 @@ static char *csinodes_rule(const struct as_gates *gates, const struct as_request
     return r->route.name && strcmp(r->route.name, node) != 0 ? refuse(other_csinode) : NULL;
 }
 
-static bool selects_only(const struct as_request *r, const char *node)
+/* The one object that a request is about (malloc'ed): the one in its path, or whose name a list or watch selects. */
+static char *object_name(const struct as_request *r)
 {
     struct as_selector selector;
     char *error = NULL;
+    if (r->route.name || !is_any_of(r->route.verb, VERBS_READ)) return need_strdup(r->route.name);
     bool ok = as_selector_parse(&selector, as_param(&r->params, "fieldSelector"), &error);
-    const char *name = ok ? as_selector_exact(&selector, "metadata.name") : NULL;
-    bool only = name && !strcmp(name, node);
+    char *name = need_strdup(ok ? as_selector_exact(&selector, "metadata.name") : NULL);
     as_selector_fini(&selector);
     free(error);
-    return only;
+    return name;
+}
+
+static char *one_node_rule(const char *name, const char *node)
+{
+    if (!name) return need_printf("node '%s' cannot read all nodes, only its own Node object", node);
+    if (!strcmp(name, node)) return NULL;
+    return need_printf("node '%s' cannot read '%s', only its own Node object", node, name);
 }
 
 static char *nodes_rule(const struct as_gates *gates, const struct as_request *r, const char *node)
@@ -48,13 +56,10 @@ static char *nodes_rule(const struct as_gates *gates, const struct as_request *r
     enum as_verb verb = r->route.verb;
     if (*r->route.subresource) return verb == AS_UPDATE || verb == AS_PATCH ? NULL : refuse("");
     if (is_any_of(verb, VERBS_WRITE)) return NULL; /* node restriction looks at the name */
-    if (verb == AS_GET)
-        return strcmp(r->route.name, node) != 0
-                   ? need_printf("node '%s' cannot read '%s', only its own Node object", node, r->route.name)
-                   : NULL;
     if (!is_any_of(verb, VERBS_READ)) return refuse("");
-    return selects_only(r, node) ? NULL
-                                 : need_printf("node '%s' cannot read all nodes, only its own Node object", node);
+    char *name = object_name(r), *why = one_node_rule(name, node);
+    free(name);
+    return why;
 }
 
 static char *csidrivers_rule(const struct as_gates *gates, const struct as_request *r, const char *node)
@@ -165,9 +170,11 @@ static void say_forbidden(const struct as_request *r, const char *resource, cons
 {
     const struct as_route *route = &r->route;
     const char *scope = route->namespace_ ? "in the namespace \"" : "at the cluster scope";
-    as_forbidden(a, route->type, route->name, "User \"%s\" cannot %s resource \"%s\" in API group \"%s\" %s%s%s%s%s",
+    char *name = object_name(r);
+    as_forbidden(a, route->type, name, "User \"%s\" cannot %s resource \"%s\" in API group \"%s\" %s%s%s%s%s",
                  r->user.name, as_verb_name(route->verb), resource, route->type->group, scope,
                  route->namespace_ ? route->namespace_ : "", route->namespace_ ? "\"" : "", *why ? ": " : "", why);
+    free(name);
 }
 
 bool as_authorize(const struct as_gates *gates, const json_t *table, const struct as_request *r, struct as_answer *a)

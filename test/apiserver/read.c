@@ -14,14 +14,22 @@
 #define FRESH_WAIT (3000 * (int64_t)AS_MS) /* how long a read waits for a version that is not there yet */
 #define MAX_LIST   (1024u * 1024 * 1024)   /* bytes of one list */
 
-bool as_wait_version(struct apiserver *s, const char *rv, struct as_answer *a)
+#define NOT_A_VERSION "resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing \"%s\": invalid syntax"
+
+static bool is_version(const char *rv, unsigned long long *out)
 {
     char *end;
-    if (!rv || !*rv) return true;
     errno = 0;
-    unsigned long long wanted = strtoull(rv, &end, 10);
-    if (*end || errno || *rv < '0' || *rv > '9') {
-        as_bad_request(a, "invalid resource version: \"%s\" is not a number", rv);
+    *out = strtoull(rv, &end, 10);
+    return !*end && !errno && *rv >= '0' && *rv <= '9';
+}
+
+bool as_wait_version(struct apiserver *s, const char *rv, struct as_answer *a)
+{
+    unsigned long long wanted;
+    if (!rv || !*rv) return true;
+    if (!is_version(rv, &wanted)) {
+        as_status(a, 500, NULL, NULL, NOT_A_VERSION, rv, rv);
         return false;
     }
     int64_t deadline = as_now_ns() + FRESH_WAIT;
@@ -86,10 +94,41 @@ static char *list_text(const struct as_resource *type, const struct listing *l, 
     return out;
 }
 
+static void match_causes(struct as_causes *causes, const char *match, const char *rv)
+{
+    static const char field[] = "resourceVersionMatch";
+    bool exact = !strcmp(match, "Exact");
+    if (!rv || !*rv)
+        as_cause(causes, "FieldValueForbidden", field,
+                 "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided");
+    if (!exact && strcmp(match, "NotOlderThan") != 0)
+        as_cause_not_supported(causes, field, match, "\"Exact\", \"NotOlderThan\", \"\"");
+    if (exact && rv && !strcmp(rv, "0"))
+        as_cause(causes, "FieldValueForbidden", field,
+                 "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
+}
+
+/* resourceVersion and how it is meant. */
+static bool check_version_options(const struct as_request *r, struct as_answer *a)
+{
+    const char *rv = as_param(&r->params, "resourceVersion"), *match = as_param(&r->params, "resourceVersionMatch");
+    unsigned long long number;
+    struct as_causes causes;
+    as_causes_init(&causes);
+    if (match && *match) match_causes(&causes, match, rv);
+    if (as_causes_any(&causes))
+        as_invalid(a, "ListOptions", "meta.k8s.io", "", &causes);
+    else if (rv && *rv && !is_version(rv, &number))
+        as_bad_request(a, "invalid resource version: " NOT_A_VERSION, rv, rv);
+    as_causes_fini(&causes);
+    return a->code == 0;
+}
+
 /* What this emulator cannot do yet is refused: an answer that ignored it would be wrong. */
 static bool check_list_options(const struct as_request *r, struct as_answer *a)
 {
     const char *match = as_param(&r->params, "resourceVersionMatch"), *labels = as_param(&r->params, "labelSelector");
+    if (!check_version_options(r, a)) return false;
     if (match && !strcmp(match, "Exact"))
         as_bad_request(a, "resourceVersionMatch=Exact is not served by this emulator");
     else if (labels && *labels)
