@@ -4,6 +4,7 @@
 VERSION := $(shell sed -n 's/^\#define CSIREG_VERSION  *"\(.*\)"/\1/p' include/csireg/version.h)
 SOMAJOR := 0
 CC      ?= gcc
+OBJCOPY ?= objcopy
 PREFIX  ?= /usr/local
 SEEDS   ?= 2000
 FROM    ?= 1
@@ -37,6 +38,8 @@ obj = $(patsubst %.c,$(BUILD)/obj/%.o,$(1))
 LIB_O := $(call obj,$(LIB_C))
 UNIT_BIN := $(patsubst test/unit/%.c,$(BUILD)/unit/%,$(UNIT_C))
 STATIC := $(BUILD)/libcsireg.a
+# Every symbol, for tests and for programs that use lib/wire.
+INTERNAL := $(BUILD)/obj/internal.a
 SHARED := $(BUILD)/libcsireg.so.$(VERSION)
 SONAME := libcsireg.so.$(SOMAJOR)
 PROGRAMS := $(addprefix $(BUILD)/bin/,csireg-agent csireg-registrar csireg-mock-driver csireg-apiserver csireg-sim embed)
@@ -55,34 +58,35 @@ $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# One object in which only csireg_* is visible: a host may have CSI code of its own.
 $(STATIC): $(LIB_O)
-	rm -f $@ && ar rcs $@ $^
+	$(LD) -r -o $(BUILD)/obj/csireg.o $^
+	$(OBJCOPY) --localize-hidden $(BUILD)/obj/csireg.o
+	rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/csireg.o
+
+$(INTERNAL): $(LIB_O)
+	@rm -f $@ && $(AR) rcs $@ $^
 
 $(SHARED): $(LIB_O) lib/libcsireg.map
 	$(CC) -shared $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libcsireg.map -Wl,-z,nodelete -Wl,-z,defs $(LIB_O) -o $@ $(LIBDEPS)
 	ln -sf $(notdir $@) $(BUILD)/$(SONAME)
 	ln -sf $(SONAME) $(BUILD)/libcsireg.so
 
-define program # name, objects, extra libraries
-$(BUILD)/bin/$(1): $(2) $(STATIC)
+define program # name, objects, library, extra libraries
+$(BUILD)/bin/$(1): $(2) $(3)
 	@mkdir -p $$(@D)
-	$(CC) $(LDFLAGS) $(2) $(STATIC) -o $$@ $(3) $(LIBDEPS)
+	$(CC) $(LDFLAGS) $(2) $(3) -o $$@ $(4) $(LIBDEPS)
 endef
-$(eval $(call program,csireg-agent,$(call obj,$(AGENT_C) $(COMMON_C)),$(TOOLDEPS)))
-$(eval $(call program,csireg-registrar,$(call obj,$(REGISTRAR_C) $(COMMON_C)),$(TOOLDEPS)))
-$(eval $(call program,csireg-mock-driver,$(call obj,$(MOCK_C) $(COMMON_C)),$(TOOLDEPS)))
-$(eval $(call program,csireg-apiserver,$(call obj,$(APISERVER_C) $(COMMON_C)),$(TOOLDEPS)))
-$(eval $(call program,csireg-sim,$(call obj,$(SIM_C)),))
-$(eval $(call program,embed,$(call obj,examples/embed.c),))
+$(eval $(call program,csireg-agent,$(call obj,$(AGENT_C) $(COMMON_C)),$(STATIC),$(TOOLDEPS)))
+$(eval $(call program,csireg-registrar,$(call obj,$(REGISTRAR_C) $(COMMON_C)),$(INTERNAL),$(TOOLDEPS)))
+$(eval $(call program,csireg-mock-driver,$(call obj,$(MOCK_C) $(COMMON_C)),$(INTERNAL),$(TOOLDEPS)))
+$(eval $(call program,csireg-apiserver,$(call obj,$(APISERVER_C) $(COMMON_C)),$(INTERNAL),$(TOOLDEPS)))
+$(eval $(call program,csireg-sim,$(call obj,$(SIM_C)),$(INTERNAL),))
+$(eval $(call program,embed,$(call obj,examples/embed.c),$(STATIC),))
 
-# An archive, so that a test gets only the helpers that it uses.
-$(BUILD)/unit/helpers.a: $(call obj,$(UNITLIB_C))
+$(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/unit/helpers.a $(INTERNAL)
 	@mkdir -p $(@D)
-	rm -f $@ && ar rcs $@ $^
-
-$(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/unit/helpers.a $(STATIC)
-	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $< $(BUILD)/unit/helpers.a $(STATIC) $(EXTRA_$(notdir $@)) -o $@ -lcmocka $(TOOLDEPS) $(LIBDEPS)
+	$(CC) $(LDFLAGS) $< $(BUILD)/unit/helpers.a $(INTERNAL) $(EXTRA_$(notdir $@)) -o $@ -lcmocka $(TOOLDEPS) $(LIBDEPS)
 
 $(BUILD)/csireg.pc: Makefile include/csireg/version.h
 	@mkdir -p $(@D)

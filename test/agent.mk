@@ -3,6 +3,6 @@
 AGENT_PAGE_O := $(call obj,examples/agent/page.c)
 AGENT_SETTINGS_O := $(call obj,examples/agent/settings.c $(COMMON_C))
 EXTRA_test_agent_page := $(AGENT_PAGE_O)
-EXTRA_test_agent_settings := $(AGENT_SETTINGS_O) $(STATIC)
+EXTRA_test_agent_settings := $(AGENT_SETTINGS_O) $(INTERNAL)
 $(BUILD)/unit/test_agent_page: $(AGENT_PAGE_O)
 $(BUILD)/unit/test_agent_settings: $(AGENT_SETTINGS_O)
