@@ -16,6 +16,8 @@ TOOLPKGS := libmicrohttpd gnutls
 WARN := -Wall -Wextra -Wconversion -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla $(if $(WERROR),-Werror)
 OPT  ?= -O2 -g
 comma := ,
+Q := $(if $(V),,@)
+say = @echo '  $(1)	$(2)'
 SANFLAGS := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer)
 CPPFLAGS += -D_GNU_SOURCE -Iinclude -Ilib -Iexamples -Itest
 CFLAGS   += -std=c11 $(OPT) $(WARN) $(SANFLAGS) -fPIC -fvisibility=hidden -pthread
@@ -52,30 +54,35 @@ include $(wildcard test/*.mk)
 # Generated protobuf-c code is checked in and not held to our warnings.
 $(BUILD)/obj/lib/wire/%.pb-c.o: lib/wire/%.pb-c.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(filter-out $(WARN),$(CFLAGS)) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(filter-out $(WARN),$(CFLAGS)) -MMD -MP -c $< -o $@
 
 $(BUILD)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call say,CC,$<)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # One object in which only csireg_* is visible: a host may have CSI code of its own.
 $(STATIC): $(LIB_O)
-	$(LD) -r -o $(BUILD)/obj/csireg.o $^
-	$(OBJCOPY) --localize-hidden $(BUILD)/obj/csireg.o
-	rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/csireg.o
+	$(call say,AR,$@)
+	$(Q)$(LD) -r -o $(BUILD)/obj/csireg.o $^
+	$(Q)$(OBJCOPY) --localize-hidden $(BUILD)/obj/csireg.o
+	$(Q)rm -f $@ && $(AR) rcs $@ $(BUILD)/obj/csireg.o
 
 $(INTERNAL): $(LIB_O)
 	@rm -f $@ && $(AR) rcs $@ $^
 
 $(SHARED): $(LIB_O) lib/libcsireg.map
-	$(CC) -shared $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libcsireg.map -Wl,-z,nodelete -Wl,-z,defs $(LIB_O) -o $@ $(LIBDEPS)
-	ln -sf $(notdir $@) $(BUILD)/$(SONAME)
-	ln -sf $(SONAME) $(BUILD)/libcsireg.so
+	$(call say,LD,$@)
+	$(Q)$(CC) -shared $(LDFLAGS) -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libcsireg.map -Wl,-z,nodelete -Wl,-z,defs $(LIB_O) -o $@ $(LIBDEPS)
+	$(Q)ln -sf $(notdir $@) $(BUILD)/$(SONAME)
+	$(Q)ln -sf $(SONAME) $(BUILD)/libcsireg.so
 
 define program # name, objects, library, extra libraries
 $(BUILD)/bin/$(1): $(2) $(3)
 	@mkdir -p $$(@D)
-	$(CC) $(LDFLAGS) $(2) $(3) -o $$@ $(4) $(LIBDEPS)
+	$$(call say,LD,$$@)
+	$$(Q)$(CC) $(LDFLAGS) $(2) $(3) -o $$@ $(4) $(LIBDEPS)
 endef
 $(eval $(call program,csireg-agent,$(call obj,$(AGENT_C) $(COMMON_C)),$(STATIC),$(TOOLDEPS)))
 $(eval $(call program,csireg-registrar,$(call obj,$(REGISTRAR_C) $(COMMON_C)),$(INTERNAL),$(TOOLDEPS)))
@@ -86,7 +93,8 @@ $(eval $(call program,embed,$(call obj,examples/embed.c),$(STATIC),))
 
 $(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/unit/helpers.a $(INTERNAL)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $< $(BUILD)/unit/helpers.a $(INTERNAL) $(EXTRA_$(notdir $@)) -o $@ -lcmocka $(TOOLDEPS) $(LIBDEPS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $< $(BUILD)/unit/helpers.a $(INTERNAL) $(EXTRA_$(notdir $@)) -o $@ -lcmocka $(TOOLDEPS) $(LIBDEPS)
 
 $(BUILD)/csireg.pc: Makefile include/csireg/version.h
 	@mkdir -p $(@D)
