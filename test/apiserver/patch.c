@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "apiserver/patch.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "apiserver/json.h"
@@ -77,6 +78,49 @@ static bool wants_replacement(const json_t *patch)
     return false;
 }
 
+static const json_t *key_of(const json_t *item, const char *merge_key)
+{
+    return *merge_key ? json_object_get(item, merge_key) : item;
+}
+
+static bool holds(const json_t *list, const char *merge_key, const json_t *item)
+{
+    return index_of(list, merge_key, key_of(item, merge_key)) < json_array_size(list);
+}
+
+/* Whether `a` comes before `b` in a list that has both. */
+static bool precedes(const json_t *list, const char *merge_key, const json_t *a, const json_t *b)
+{
+    size_t at = index_of(list, merge_key, key_of(a, merge_key)), bt = index_of(list, merge_key, key_of(b, merge_key));
+    return at < bt && bt < json_array_size(list);
+}
+
+/* The items that `order` names take its order; the others keep theirs, each before what it preceded in `before`. */
+static void arrange(json_t *list, const char *merge_key, const json_t *order, const json_t *before)
+{
+    json_t *named = json_array(), *others = json_array(), *item;
+    size_t i;
+    json_array_foreach(order, i, item)
+    {
+        if (!holds(list, merge_key, item) || holds(named, merge_key, item)) continue;
+        json_array_append(named, json_array_get(list, index_of(list, merge_key, key_of(item, merge_key))));
+    }
+    json_array_foreach(list, i, item)
+    {
+        if (!holds(named, merge_key, item)) json_array_append(others, item);
+    }
+    json_array_clear(list);
+    size_t n = 0, o = 0;
+    while (n < json_array_size(named) || o < json_array_size(others)) {
+        json_t *next = json_array_get(named, n), *other = json_array_get(others, o);
+        bool take_other = other && (!next || precedes(before, merge_key, other, next));
+        json_array_append(list, take_other ? other : next);
+        *(take_other ? &o : &n) += 1;
+    }
+    json_decref(named);
+    json_decref(others);
+}
+
 static bool merge_objects(const struct as_field *f, json_t *list, const json_t *patch, char **out_error)
 {
     size_t i;
@@ -101,16 +145,31 @@ static void merge_set(json_t *list, const json_t *patch)
     }
 }
 
-static bool merge_list(const struct as_field *f, json_t *target, const json_t *patch, char **out_error)
+static bool merge_list(const struct as_field *f, json_t *target, const json_t *patch, const json_t *order,
+                       char **out_error)
 {
     json_t *list = json_object_get(target, f->name);
     if (!json_is_array(list)) {
         list = json_array();
         json_object_set_new(target, f->name, list);
     }
-    if (*f->merge_key) return merge_objects(f, list, patch, out_error);
-    merge_set(list, patch);
-    return true;
+    json_t *before = json_copy(list);
+    bool ok = true;
+    if (*f->merge_key)
+        ok = merge_objects(f, list, patch, out_error);
+    else
+        merge_set(list, patch);
+    arrange(list, f->merge_key, json_is_array(order) ? order : patch, before);
+    json_decref(before);
+    return ok;
+}
+
+static const json_t *wanted_order(const json_t *patch, const char *field)
+{
+    char *key = need_printf("$setElementOrder/%s", field);
+    const json_t *order = json_object_get(patch, key);
+    free(key);
+    return order;
 }
 
 static bool merge_child(const struct as_schema *of, json_t *target, const char *key, const json_t *patch,
@@ -119,9 +178,10 @@ static bool merge_child(const struct as_schema *of, json_t *target, const char *
     return merge_object(of, as_json_child(target, key), patch, out_error);
 }
 
-static bool merge_field(const struct as_schema *schema, json_t *target, const char *key, json_t *value,
+static bool merge_field(const struct as_schema *schema, json_t *target, const json_t *patch, const char *key,
                         char **out_error)
 {
+    json_t *value = json_object_get(patch, key);
     const struct as_field *f = as_schema_field(schema, key);
     if (json_is_null(value)) {
         json_object_del(target, key);
@@ -129,27 +189,9 @@ static bool merge_field(const struct as_schema *schema, json_t *target, const ch
     }
     if (json_is_object(value)) return merge_child(f ? f->of : NULL, target, key, value, out_error);
     if (json_is_array(value) && f && f->kind == AS_KIND_LIST && f->merge_key)
-        return merge_list(f, target, value, out_error);
+        return merge_list(f, target, value, wanted_order(patch, key), out_error);
     json_object_set_new(target, key, json_deep_copy(value));
     return true;
-}
-
-/* Puts the items named in order first come first; the others keep their places behind them. */
-static void reorder(json_t *list, const char *merge_key, const json_t *order)
-{
-    json_t *sorted = json_array(), *item;
-    size_t i;
-    json_array_foreach(order, i, item)
-    {
-        size_t at = index_of(list, merge_key, *merge_key ? json_object_get(item, merge_key) : item);
-        if (at == json_array_size(list)) continue;
-        json_array_append(sorted, json_array_get(list, at));
-        json_array_remove(list, at);
-    }
-    json_array_extend(sorted, list);
-    json_array_clear(list);
-    json_array_extend(list, sorted);
-    json_decref(sorted);
 }
 
 static void retain_keys(json_t *target, const json_t *keys)
@@ -177,9 +219,10 @@ static void delete_from_set(json_t *list, const json_t *gone)
 }
 
 /* "$deleteFromPrimitiveList/x" and "$setElementOrder/x", which act on x once it is merged. */
-static bool directive(const struct as_schema *schema, json_t *target, const char *key, const json_t *value,
+static bool directive(const struct as_schema *schema, json_t *target, const json_t *patch, const char *key,
                       char **out_error)
 {
+    const json_t *value = json_object_get(patch, key);
     static const char deletion[] = "$deleteFromPrimitiveList/", order[] = "$setElementOrder/";
     if (!strcmp(key, "$retainKeys") || !strcmp(key, "$patch")) return true;
     if (!strncmp(key, deletion, sizeof deletion - 1)) {
@@ -187,9 +230,13 @@ static bool directive(const struct as_schema *schema, json_t *target, const char
         return true;
     }
     if (strncmp(key, order, sizeof order - 1) != 0) return fail(out_error, "unknown directive", key);
-    const struct as_field *f = as_schema_field(schema, key + sizeof order - 1);
-    json_t *list = json_object_get(target, key + sizeof order - 1);
-    if (list) reorder(list, f && f->merge_key ? f->merge_key : "", value);
+    const char *field = key + sizeof order - 1;
+    const struct as_field *f = as_schema_field(schema, field);
+    json_t *list = json_object_get(target, field);
+    if (!list || json_object_get(patch, field)) return true; /* a list that was merged has its order already */
+    json_t *before = json_copy(list);
+    arrange(list, f && f->merge_key ? f->merge_key : "", value, before);
+    json_decref(before);
     return true;
 }
 
@@ -201,8 +248,8 @@ static bool merge_fields(const struct as_schema *schema, json_t *target, const j
     json_object_foreach((json_t *)patch, key, value)
     {
         if ((*key == '$') != directives) continue;
-        bool ok = directives ? directive(schema, target, key, value, out_error)
-                             : merge_field(schema, target, key, value, out_error);
+        bool ok = directives ? directive(schema, target, patch, key, out_error)
+                             : merge_field(schema, target, patch, key, out_error);
         if (!ok) return false;
     }
     return true;
