@@ -15,10 +15,11 @@ static struct rig *refreshing(struct rig_plugin **out)
 {
     struct rig *r = rig_gate_on();
     *out = rig_plugin(r, "a");
+    json_object_set_new(r->attach, "a.example.com", json_true());
+    json_object_set_new(r->periods, "a.example.com", json_integer(100));
     rig_appear(r, *out);
     rig_settle(r);
     assert_true(rig_registered(r, *out));
-    rig_watch_line(r, ADDED("a.example.com", "99", "'nodeAllocatableUpdatePeriodSeconds':100"));
     rig_mark(r);
     return r;
 }
