@@ -171,6 +171,7 @@ static void compact(struct command *c)
 
 static void reset(struct command *c)
 {
+    as_watch_control(c->s, "expire", c->body, &c->error);
     as_store_reset(&c->s->store);
     as_rules_clear(&c->s->rules);
     as_counts_clear(&c->s->counts);

@@ -13,8 +13,8 @@
 #include "common/alloc.h"
 
 #define MAX_CONNECTIONS   4096u
-#define CONNECTION_MEMORY (256u * 1024) /* headers of one request fit here */
-#define STACK_SIZE        (1024u * 1024)
+#define CONNECTION_MEMORY (256u * 1024)  /* headers of one request fit here */
+#define STACK_SIZE        (4096u * 1024) /* JSON may be nested 2,048 deep */
 #define WATCH_BLOCK       (32u * 1024)
 
 /* The relay names a connection by an address that looks like this. */

@@ -21,6 +21,7 @@ struct settings {
     const char *kubeconfig_out;
     struct flag_list gates, nodes, hosts;
     int64_t history;
+    bool anonymous;
 };
 
 /* "NAME=VALUE" */
@@ -48,6 +49,7 @@ static int take_lists(struct settings *s, const struct flags *flags)
     s->config.host_names = (const char *const *)s->hosts.items;
     s->config.n_host_names = s->hosts.n;
     s->config.history = (long)s->history;
+    s->config.no_anonymous = !s->anonymous;
     return -1;
 }
 
@@ -99,13 +101,13 @@ static void tidy(struct settings *s)
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) *texts[i] = absent_when_empty(*texts[i]);
 }
 
-int main(int argc, char **argv)
+#define N_FLAGS 16
+
+/* The rows keep pointers into s. */
+static size_t serving_flags(struct settings *s, struct flag *rows)
 {
-    struct settings s = {0};
-    struct apiserver_config *c = &s.config;
-    bool anonymous = true;
-    struct log_flags log;
-    struct flag rows[] = {
+    struct apiserver_config *c = &s->config;
+    struct flag serving[] = {
         {.name = "listen",
          .type = FLAG_STRING,
          .out = &c->listen,
@@ -122,7 +124,7 @@ int main(int argc, char **argv)
         {.name = "tls-key", .type = FLAG_STRING, .out = &c->tls_key, .metavar = "FILE", .help = "its key"},
         {.name = "host-name",
          .type = FLAG_REPEATED,
-         .out = &s.hosts,
+         .out = &s->hosts,
          .metavar = "NAME",
          .help = "further name or address in the certificate that is made"},
         {.name = "control",
@@ -131,6 +133,15 @@ int main(int argc, char **argv)
          .metavar = "PATH",
          .help = "Unix socket of the control interface"},
         {.name = "log", .type = FLAG_STRING, .out = &c->log, .metavar = "FILE", .help = "append a line per request"},
+    };
+    memcpy(rows, serving, sizeof serving);
+    return sizeof serving / sizeof *serving;
+}
+
+static size_t identity_flags(struct settings *s, struct flag *rows)
+{
+    struct apiserver_config *c = &s->config;
+    struct flag identities[] = {
         {.name = "client-ca",
          .type = FLAG_STRING,
          .out = &c->client_ca,
@@ -149,37 +160,58 @@ int main(int argc, char **argv)
          .help = "JSON: the rule table for users that are neither masters nor nodes"},
         {.name = "anonymous",
          .type = FLAG_BOOL,
-         .out = &anonymous,
-         .help = "let requests without credentials in as system:anonymous (default true)"},
+         .out = &s->anonymous,
+         .default_value = "true",
+         .help = "let requests without credentials in as system:anonymous"},
+    };
+    memcpy(rows, identities, sizeof identities);
+    return sizeof identities / sizeof *identities;
+}
+
+static size_t behaviour_flags(struct settings *s, struct flag *rows)
+{
+    struct flag behaviour[] = {
         {.name = "gate",
          .type = FLAG_REPEATED,
-         .out = &s.gates,
+         .out = &s->gates,
          .metavar = "NAME=on|off|unknown",
          .help = "CSIControllerGetNodeInfo or CSIVolumeHealth, both off by default",
          .group = "Behaviour"},
         {.name = "history",
          .type = FLAG_INT,
-         .out = &s.history,
+         .out = &s->history,
          .default_value = "1000",
          .minimum = 1,
          .maximum = 10000000,
          .help = "events kept for watches per resource"},
         {.name = "load",
          .type = FLAG_STRING,
-         .out = &c->load,
+         .out = &s->config.load,
          .metavar = "FILE",
          .help = "JSON objects to create at start: a List, or one a line"},
-        {.name = "node", .type = FLAG_REPEATED, .out = &s.nodes, .metavar = "NAME", .help = "Node to create at start"},
+        {.name = "node", .type = FLAG_REPEATED, .out = &s->nodes, .metavar = "NAME", .help = "Node to create at start"},
         {.name = "kubeconfig-out",
          .type = FLAG_STRING,
-         .out = &s.kubeconfig_out,
+         .out = &s->kubeconfig_out,
          .metavar = "FILE",
          .help = "write a kubeconfig with the identity of the first --node"},
     };
+    memcpy(rows, behaviour, sizeof behaviour);
+    return sizeof behaviour / sizeof *behaviour;
+}
+
+int main(int argc, char **argv)
+{
+    struct settings s = {0};
+    struct log_flags log;
+    struct flag rows[N_FLAGS];
     struct flags flags;
     if (stop_open() < 0) return 1;
+    size_t n = serving_flags(&s, rows);
+    n += identity_flags(&s, rows + n);
+    n += behaviour_flags(&s, rows + n);
     flags_init(&flags, "csireg-apiserver", "A small in-memory Kubernetes API server for tests of csireg.", examples);
-    flags_add(&flags, rows, sizeof rows / sizeof *rows);
+    flags_add(&flags, rows, n);
     log_flags_init(&log);
     flags_add(&flags, log.rows, 2);
     int code = flags_run(&flags, argc, argv);
@@ -187,7 +219,6 @@ int main(int argc, char **argv)
     if (code < 0) {
         log_flags_apply(&log);
         tidy(&s);
-        c->no_anonymous = !anonymous;
         code = serve(&s);
     }
     flags_free(&flags);

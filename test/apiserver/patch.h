@@ -17,4 +17,8 @@ json_t *as_merge_patch(json_t *target, const json_t *patch);
  */
 bool as_strategic_patch(const struct as_schema *schema, json_t *target, const json_t *patch, char **out_error);
 
+/* RFC 6902. Changes *target in place, also when an operation fails: then false. */
+#define AS_MAX_OPERATIONS 10000
+bool as_json_patch(json_t **target, const json_t *patch);
+
 #endif

@@ -69,7 +69,8 @@ static bool accepts_json(const char *accept)
 
 static bool known_body(const struct as_request *r)
 {
-    static const char *const patches[] = {"application/merge-patch+json", "application/strategic-merge-patch+json"};
+    static const char *const patches[] = {"application/merge-patch+json", "application/strategic-merge-patch+json",
+                                          "application/json-patch+json"};
     const char *type = r->content_type;
     if (r->route.verb != AS_PATCH) return !type || !*type || as_media_type_is(type, "application/json");
     for (size_t i = 0; type && i < sizeof patches / sizeof *patches; i++)

@@ -304,7 +304,7 @@ static void dispatch(struct as_relay *r, struct epoll_event *events, int n)
     /* A connection that this batch drops may be named again further on: it is held until the batch is done. */
     for (int i = 0; i < n; i++) {
         struct as_side *side = events[i].data.ptr;
-        if (side && (void *)side != (void *)r) atomic_fetch_add(&side->conn->refs, 1);
+        if (side && (void *)side != (void *)r) as_conn_ref(side->conn);
     }
     for (int i = 0; i < n; i++) {
         struct as_side *side = events[i].data.ptr;
@@ -513,7 +513,7 @@ struct as_conn *as_relay_conn(struct as_relay *r, uint64_t id)
     {
         if (conn_of(link)->id == id) found = conn_of(link);
     }
-    if (found) atomic_fetch_add(&found->refs, 1);
+    if (found) as_conn_ref(found);
     as_relay_unlock(r);
     return found;
 }

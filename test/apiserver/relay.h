@@ -46,9 +46,9 @@ bool as_relay_net(struct as_relay *r, const json_t *net, char **out_error);
 void as_relay_set_credentials(struct as_relay *r, gnutls_certificate_credentials_t credentials);
 
 struct as_conn *as_relay_conn(struct as_relay *r, uint64_t id); /* a reference, NULL when unknown */
-void as_conn_unref(struct as_conn *c);                          /* NULL is fine */
+struct as_conn *as_conn_ref(struct as_conn *c);
+void as_conn_unref(struct as_conn *c); /* NULL is fine */
 bool as_conn_gone(const struct as_conn *c);
-uint64_t as_conn_id(const struct as_conn *c);
 uint64_t as_conn_requests(struct as_conn *c); /* counts one more request and returns how many there were before */
 /* The client's certificate chain, DER, leaf first; borrowed. */
 const gnutls_datum_t *as_conn_certificates(const struct as_conn *c, unsigned *n);

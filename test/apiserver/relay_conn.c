@@ -27,6 +27,12 @@ struct as_conn *as_conn_new(struct as_relay *relay, uint64_t id, int fd)
     return c;
 }
 
+struct as_conn *as_conn_ref(struct as_conn *c)
+{
+    atomic_fetch_add(&c->refs, 1);
+    return c;
+}
+
 void as_conn_unref(struct as_conn *c)
 {
     if (!c || atomic_fetch_sub(&c->refs, 1) != 1) return;
@@ -36,7 +42,6 @@ void as_conn_unref(struct as_conn *c)
 }
 
 bool as_conn_gone(const struct as_conn *c) { return atomic_load(&c->gone); }
-uint64_t as_conn_id(const struct as_conn *c) { return c->id; }
 
 const gnutls_datum_t *as_conn_certificates(const struct as_conn *c, unsigned *n)
 {

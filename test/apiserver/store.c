@@ -101,6 +101,8 @@ static void object_free(void *p)
     struct as_object *o = p;
     for (size_t i = 0; i < o->n; i++) as_version_unref(o->versions[i]);
     free(o->versions);
+    free(o->namespace_);
+    free(o->name);
     free(o);
 }
 
@@ -148,7 +150,7 @@ void as_store_fini(struct as_store *s)
 
 struct as_object *as_store_find(struct as_store *s, const struct as_resource *type, const char *ns, const char *name)
 {
-    struct as_object key = {.namespace_ = ns ? ns : "", .name = name};
+    struct as_object key = {.namespace_ = (char *)(ns ? ns : ""), .name = (char *)name};
     void *found = tfind(&key, &s->trees[as_resource_index(type)], compare);
     return found ? *(struct as_object **)found : NULL;
 }
@@ -173,9 +175,18 @@ static void add_event(struct as_store *s, const struct as_resource *type, struct
         (struct as_event){as_version_ref(v), before ? as_version_ref(before) : NULL, e->bytes};
 }
 
+static void forget_half(struct as_object *o)
+{
+    size_t half = o->n / 2;
+    for (size_t i = 0; i < half; i++) as_version_unref(o->versions[i]);
+    memmove(o->versions, o->versions + half, (o->n - half) * sizeof(struct as_version *));
+    o->n -= half;
+}
+
 static void add_version(struct as_store *s, struct as_object *o, struct as_version *v, struct as_version *current)
 {
     add_event(s, v->type, v, o->current);
+    if (o->n == AS_MAX_VERSIONS) forget_half(o);
     if (o->n == o->cap) {
         o->cap = o->cap ? o->cap * 2 : 4;
         o->versions = need_array(o->versions, o->cap, sizeof *o->versions);
@@ -203,8 +214,8 @@ struct as_version *as_store_put(struct as_store *s, const struct as_resource *ty
     struct as_object *o = as_store_find(s, type, v->namespace_, v->name);
     if (!o) {
         o = NEED_NEW(struct as_object);
-        o->namespace_ = v->namespace_;
-        o->name = v->name;
+        o->namespace_ = need_strdup(v->namespace_);
+        o->name = need_strdup(v->name);
         tsearch(o, &s->trees[as_resource_index(type)], compare);
     }
     add_version(s, o, v, v);

@@ -16,6 +16,8 @@
 
 #include "apiserver/resource.h"
 
+#define AS_MAX_VERSIONS 100000 /* kept of one object; then the older half goes */
+
 struct as_version {
     atomic_uint refs;
     const struct as_resource *type;
@@ -53,9 +55,9 @@ struct as_events {
 };
 
 struct as_object {
-    const char *namespace_, *name; /* key; of the first version */
-    struct as_version *current;    /* NULL: deleted */
-    struct as_version **versions;  /* oldest first, deletions included */
+    char *namespace_, *name;      /* key */
+    struct as_version *current;   /* NULL: deleted */
+    struct as_version **versions; /* oldest first, deletions included */
     size_t n, cap;
 };
 

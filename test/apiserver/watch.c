@@ -113,7 +113,7 @@ static struct as_watch *watch_new(struct apiserver *s, struct as_request *r)
     w->type = r->route.type;
     w->namespace_ = need_strdup(r->route.namespace_);
     w->user = need_strdup(r->user.name);
-    w->conn = as_relay_conn(s->relay, as_conn_id(r->conn));
+    w->conn = as_conn_ref(r->conn);
     as_cond_init(&w->wake);
     cr_list_init(&w->link);
     cr_buf_init(&w->inject, MAX_OUT);

@@ -335,18 +335,34 @@ void as_update(struct apiserver *s, struct as_request *r, struct as_answer *a)
     pthread_mutex_unlock(&s->mu);
 }
 
+static bool is_patch_type(const struct write *w, const char *type)
+{
+    return as_media_type_is(w->r->content_type, type);
+}
+
+static bool strategic_patch(struct write *w, json_t *target, const json_t *patch)
+{
+    char *error = NULL;
+    if (as_strategic_patch(w->type->schema, target, patch, &error)) return true;
+    as_bad_request(w->a, "%s", error);
+    free(error);
+    return false;
+}
+
 /* The stored object with the patch applied, as JSON; NULL: answered. */
 static json_t *apply_patch(struct write *w, const json_t *patch)
 {
-    char *error = NULL;
-    json_t *target = as_full_json(w->type, w->change.old), *copy = json_deep_copy(target);
+    json_t *full = as_full_json(w->type, w->change.old), *target = json_deep_copy(full);
+    json_decref(full);
+    if (is_patch_type(w, "application/merge-patch+json")) return as_merge_patch(target, patch);
+    if (is_patch_type(w, "application/strategic-merge-patch+json")) {
+        if (strategic_patch(w, target, patch)) return target;
+    } else {
+        if (as_json_patch(&target, patch)) return target;
+        as_status(w->a, 422, "Invalid", json_object(),
+                  "the server rejected our request due to an error in our request");
+    }
     json_decref(target);
-    if (!as_media_type_is(w->r->content_type, "application/strategic-merge-patch+json"))
-        return as_merge_patch(copy, patch);
-    if (as_strategic_patch(w->type->schema, copy, patch, &error)) return copy;
-    as_bad_request(w->a, "%s", error);
-    free(error);
-    json_decref(copy);
     return NULL;
 }
 
@@ -377,8 +393,9 @@ void as_patch(struct apiserver *s, struct as_request *r, struct as_answer *a)
     struct as_causes causes;
     char *error = NULL;
     json_t *patch = as_json_parse(r->body ? r->body : "", r->body_len, &error);
-    if (!json_is_object(patch)) {
-        as_bad_request(a, "the patch is not a JSON object: %s", error ? error : "another type");
+    bool list = as_media_type_is(r->content_type, "application/json-patch+json");
+    if (list ? !json_is_array(patch) : !json_is_object(patch)) {
+        as_bad_request(a, "the patch is not a JSON %s: %s", list ? "array" : "object", error ? error : "another type");
         free(error);
         json_decref(patch);
         return;

@@ -229,6 +229,13 @@ static void says_what_is_too_old(void **state)
     assert_int_equal(reader_end(&r), CURLE_OK);
     expect_expired(&r, 1, NULL);
     reader_free(&r);
+    /* And when everything goes away. */
+    reader_start(&r, f, WATCH);
+    reader_wait(&r, 1);
+    post(f->server, "/reset", NULL);
+    assert_int_equal(reader_end(&r), CURLE_OK);
+    expect_expired(&r, 1, NULL);
+    reader_free(&r);
     get(&f->admin, WATCH "&resourceVersion=x");
     expect_status(&f->admin, 500, "", NULL);
     get(&f->admin, WATCH "&sendInitialEvents=true");
