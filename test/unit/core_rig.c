@@ -182,7 +182,8 @@ static void take(struct rig *r, struct cr_effect *e)
     assert_true(r->n_lines < RIG_LINES);
     assert_false(r->stopped);
     struct rig_line *l = &r->lines[r->n_lines++];
-    *l = (struct rig_line){.kind = e->kind, .id = e->id, .conn = e->conn, .at_ms = r->now.mono_ms};
+    *l = (struct rig_line){.kind = e->kind, .conn = e->conn, .at_ms = r->now.mono_ms};
+    if (starts(e->kind)) l->id = e->id;
     switch (e->kind) {
     case CR_EFF_CONNECT:
         say(l, "connect %s", e->path);
@@ -194,7 +195,6 @@ static void take(struct rig *r, struct cr_effect *e)
         break;
     case CR_EFF_EXHAUSTED:
         say(l, "exhausted %" PRIu64 " %d", e->id, e->result);
-        l->id = 0;
         break;
     case CR_EFF_CLOSE:
         on_close(r, l, e->conn);
@@ -208,7 +208,6 @@ static void take(struct rig *r, struct cr_effect *e)
     case CR_EFF_CANCEL_RPC:
     case CR_EFF_CANCEL_API:
         on_cancel(r, l, e->id);
-        l->id = 0;
         break;
     case CR_EFF_EVENT:
         on_event(l, e->event);
