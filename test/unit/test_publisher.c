@@ -397,17 +397,17 @@ static void test_a_lost_answer_is_looked_up(void **state)
 
 static void test_nonsense_with_2xx_counts_as_not_done(void **state)
 {
-    static const char *const bodies[] = {
-        "<html>log in</html>",
-        "",
-        "{\"kind\":\"CSINode\",\"meta",
-        "{\"kind\":\"Pod\"}",
-        "[]",
-        "null",
-        "{\"kind\":\"CSINode\",\"metadata\":{\"name\":\"other\",\"uid\":\"u\",\"resourceVersion\":\"1\"},\"spec\":{}}",
-        "{\"kind\":\"CSINode\",\"metadata\":{\"name\":\"n1\"},\"spec\":{\"drivers\":[]}}",
-        "{\"kind\":\"CSINode\",\"metadata\":{\"name\":\"n1\",\"uid\":\"u\",\"resourceVersion\":\"1\"},\"spec\":"
-        "{\"drivers\":{}}}"};
+#define OF(name, more) "{\"kind\":\"CSINode\",\"metadata\":{\"name\":\"" name "\"" more "}"
+#define UID            ",\"uid\":\"u\",\"resourceVersion\":\"1\""
+    static const char *const bodies[] = {"<html>log in</html>",
+                                         "",
+                                         "{\"kind\":\"CSINode\",\"meta",
+                                         "{\"kind\":\"Pod\"}",
+                                         "[]",
+                                         "null",
+                                         OF("other", UID) ",\"spec\":{}}",
+                                         OF("n1", "") ",\"spec\":{\"drivers\":[]}}",
+                                         OF("n1", UID) ",\"spec\":{\"drivers\":{}}}"};
     (void)state;
     for (size_t k = 0; k < sizeof bodies / sizeof *bodies; k++) {
         struct rig_fault done = {.number = 200, .body = bodies[k], .commit = true};
