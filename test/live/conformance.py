@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sends the same requests to a real kube-apiserver and to the emulator, and compares.
 
-Of an answer count its code, its Status (reason, message, details) or object, and its Warning, Retry-After and type headers;
-after a write also what is then stored. What no two servers share is taken out first: uids, versions, times, managedFields.
-The requests are in cases.py.
+Of an answer count its code, its Status (reason, message, details) or object, and its Warning, Retry-After and type
+headers; after a write also what is then stored. What no two servers share is taken out first: uids, versions, times,
+managedFields. The requests are in cases_*.py.
 """
+import concurrent.futures
 import http.client
 import json
 import re
@@ -70,6 +71,7 @@ class Conformance:
     def __init__(self, real, emulator):
         self.sides = (real, emulator)
         self.passed, self.differences, self.prefix = 0, [], ""
+        self.both = concurrent.futures.ThreadPoolExecutor(2)
 
     def run(self, group):
         """All its requests; one that cannot go on ends the group and is a difference."""
@@ -85,7 +87,8 @@ class Conformance:
         known: {part: reason}, for parts that are known to differ; a part that no longer does is a difference too.
         """
         sent = [(resolve(path, side), resolve(body, side)) for side in self.sides]
-        answers = [self._send(side, method, *one, kind, user, headers) for side, one in zip(self.sides, sent)]
+        answers = list(self.both.map(lambda side, one: self._send(side, method, *one, kind, user, headers),
+                                     self.sides, sent))
         if method != "GET":
             for side, one, answer in zip(self.sides, sent, answers):
                 answer["stored"] = self._stored(side, stored or one[0])
@@ -111,7 +114,8 @@ class Conformance:
 
     def _compare(self, request, body, kind, user, answers, known):
         real, emulator = answers
-        differing = {part for part in real.keys() | emulator.keys() if real.get(part, MISSING) != emulator.get(part, MISSING)}
+        differing = {part for part in real.keys() | emulator.keys()
+                     if real.get(part, MISSING) != emulator.get(part, MISSING)}
         wrong, stale = differing - known.keys(), known.keys() - differing
         if not wrong and not stale:
             self.passed += 1
@@ -120,7 +124,8 @@ class Conformance:
         text += [f"  sent      {shown(body)}"] if body is not None else []
         for part in telling(wrong):
             for where, left, right in unequal(real.get(part, MISSING), emulator.get(part, MISSING), part):
-                text += [f"  {where}", f"    {self.sides[0].name:9} {shown(left)}", f"    {self.sides[1].name:9} {shown(right)}"]
+                text += [f"  {where}", f"    {self.sides[0].name:9} {shown(left)}",
+                         f"    {self.sides[1].name:9} {shown(right)}"]
         text += [f"  {part} no longer differs, although it is listed: {known[part]}" for part in sorted(stale)]
         self.differences.append("\n".join(text))
 
@@ -225,6 +230,7 @@ def normal(thing):
 def plain_node(node):
     """A Node without what the real server adds: a taint at creation, empty parts of the status."""
     taints = [taint for taint in node["spec"].get("taints") or [] if taint["key"] != "node.kubernetes.io/not-ready"]
-    spec = {key: value for key, value in node["spec"].items() if key != "taints"} | ({"taints": taints} if taints else {})
+    spec = {key: value for key, value in node["spec"].items() if key != "taints"}
+    spec |= {"taints": taints} if taints else {}
     status = {key: value for key, value in node["status"].items() if key not in ("daemonEndpoints", "nodeInfo")}
     return node | {"spec": spec, "status": status}

@@ -19,7 +19,10 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "test/integration")]
 sys.dont_write_bytecode = True
 
-import cases  # pylint: disable=wrong-import-position
+import cases_writes  # pylint: disable=wrong-import-position,unused-import
+import cases_others  # pylint: disable=wrong-import-position,unused-import
+import cases_reads  # pylint: disable=wrong-import-position,unused-import
+import objects  # pylint: disable=wrong-import-position
 import runner  # pylint: disable=wrong-import-position
 import scenarios  # pylint: disable=wrong-import-position
 from conformance import Conformance, Side  # pylint: disable=wrong-import-position
@@ -65,9 +68,9 @@ def conform(cluster, programs, pattern):
 
 
 def compared(real, emulator, pattern):
-    emulator.send("DELETE", cases.N1)
+    emulator.send("DELETE", objects.N1)
     both = Conformance(real, emulator)
-    for one in cases.GROUPS:
+    for one in objects.GROUPS:
         if one.name != "node_writes" and pattern not in one.name:  # that one makes the Nodes
             continue
         if one.lacks(emulator):
@@ -76,7 +79,8 @@ def compared(real, emulator, pattern):
         alike, different = both.passed, len(both.differences)
         both.run(one)
         wrong = both.differences[different:]
-        print(f"{'FAILED' if wrong else 'ok':7} conformance.{one.name:40} {both.passed - alike:4} requests alike", flush=True)
+        mark = "FAILED" if wrong else "ok"
+        print(f"{mark:7} conformance.{one.name:40} {both.passed - alike:4} requests alike", flush=True)
         for text in wrong:
             print("\n".join("    | " + line for line in text.split("\n")), flush=True)
     return both.passed, len(both.differences)
@@ -100,7 +104,7 @@ def play(cluster, programs, pattern):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-k", metavar="PATTERN", default="", help="only groups and scenarios whose name contains PATTERN")
+    parser.add_argument("-k", metavar="PATTERN", default="", help="only what has PATTERN in its name")
     parser.add_argument("--bin", metavar="DIR", default=os.path.join(ROOT, "build/bin"), help="where the programs are")
     parser.add_argument("--only", choices=("conformance", "scenarios"), help="one of the two parts")
     parser.add_argument("--required", action="store_true", help="fail where everything would be skipped")

@@ -33,7 +33,8 @@ def client_certificate(w):
     w.server().use_certificate(w.directory)
     w.agent()
     w.driver(NAME, node_id="i-1", topology={ZONE: "z1"}, limit=7).wait_notified(True)
-    equal(w.api.drivers(), {NAME: {"name": NAME, "nodeID": "i-1", "topologyKeys": [ZONE], "allocatable": {"count": 7}}}, "entry")
+    equal(list(w.api.drivers().values()),
+          [{"name": NAME, "nodeID": "i-1", "topologyKeys": [ZONE], "allocatable": {"count": 7}}], "entries")
     equal((w.api.labels().get(ZONE), w.api.annotation()), ("z1", {NAME: "i-1"}), "label and annotation")
 
 
@@ -46,7 +47,8 @@ def stale_token(w):
     api.cluster.kubeconfig(api.kubeconfig, [f"tokenFile: {token}"])
     agent = w.agent()
     driver = w.driver(NAME, node_id="i-1")
-    agent.wait("the API is missed", lambda s: s["api"]["state"] == "waiting" and "401" in s["api"]["lastError"]["message"])
+    agent.wait("the API is missed",
+               lambda s: s["api"]["state"] == "waiting" and "401" in s["api"]["lastError"]["message"])
     equal(driver.notifications(), [], "notifications")
     replace(token, api.cluster.tokens[api.node_name])
     driver.wait_notified(True)
@@ -138,7 +140,7 @@ class Writer:
 
 @scenario
 def annotations_nearly_full(w):
-    """Node annotations without room for one more driver (422): it is refused in the server's words, those before it stay."""
+    """Node annotations without room for one more driver (422): it is refused in the server's words, the others stay."""
     w.server()
     agent = w.agent()
     w.driver(NAME, node_id="i-1").wait_notified(True)
@@ -161,8 +163,8 @@ def status_is_preserved(w):
     w.server()
     w.api.write_csinode(drivers=[{"name": "foreign.example.com", "nodeID": "f"}])
     health = [{"name": "foreign.example.com", "conditions": []}]
-    code, found = w.api.request("PATCH", "/apis/storage.k8s.io/v1/csinodes/n1/status", {"status": {"storageHealth": health}},
-                                "application/merge-patch+json")
+    code, found = w.api.request("PATCH", "/apis/storage.k8s.io/v1/csinodes/n1/status",
+                                {"status": {"storageHealth": health}}, "application/merge-patch+json")
     equal(code, 200, f"writing the status ({found})")
     before = w.api.csinode()["status"]
     check(before.get("storageHealth"), "the server did not keep the status")
@@ -177,7 +179,7 @@ def status_is_preserved(w):
 
 @scenario
 def server_away(w):
-    """The API server ends and comes back: a driver that comes meanwhile waits, one that leaves is removed afterwards."""
+    """The API server ends and comes back: a driver that comes meanwhile waits, one that leaves is removed later."""
     api = w.server()
     agent = w.agent()
     leaving = w.driver(NAME, node_id="i-1")

@@ -66,8 +66,9 @@ class Authority:
 
     def _make(self, name, subject, *extensions, signed_by=()):
         certificate, key = self.path(name + ".pem"), self.path(name + ".key")
-        argv = ["openssl", "req", "-x509", "-config", self.config, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
-                "-nodes", "-days", "2", "-subj", subject, "-keyout", key, "-out", certificate, *signed_by]
+        argv = ["openssl", "req", "-x509", "-config", self.config, "-newkey", "ec", "-pkeyopt",
+                "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", subject, "-keyout", key,
+                "-out", certificate, *signed_by]
         for extension in extensions:
             argv += ["-addext", extension]
         done = subprocess.run(argv, capture_output=True, check=False)
@@ -174,7 +175,8 @@ class Cluster:
         """(code, headers, bytes) of one request; as administrator unless another token is given."""
         connection = http.client.HTTPSConnection("127.0.0.1", self.port, timeout=PATIENCE, context=self.tls)
         try:
-            connection.request(method, path, body, {"Authorization": f"Bearer {token or self.tokens[ADMIN]}"} | dict(headers))
+            authorization = {"Authorization": f"Bearer {token or self.tokens[ADMIN]}"}
+            connection.request(method, path, body, authorization | dict(headers))
             answer = connection.getresponse()
             return answer.status, answer.headers, answer.read()
         finally:
@@ -195,7 +197,8 @@ class Cluster:
     def kubeconfig(self, path, user):
         """Writes a kubeconfig with these lines for the user."""
         lines = ["apiVersion: v1", "kind: Config", "clusters:", "- name: live", "  cluster:",
-                 f"    server: https://127.0.0.1:{self.port}", f"    certificate-authority: {self.authority.certificate}",
+                 f"    server: https://127.0.0.1:{self.port}",
+                 f"    certificate-authority: {self.authority.certificate}",
                  "users:", "- name: user", "  user:"] + ["    " + line for line in user]
         lines += ["contexts:", "- name: live", "  context: {cluster: live, user: user}", "current-context: live"]
         with open(path, "w", encoding="utf-8") as file:
@@ -223,7 +226,8 @@ class RealServer(Server):
         self.address, self.tries = f"127.0.0.1:{cluster.port}", 0
         cluster.clear()
         self.start = os.path.getsize(cluster.audit)
-        code, found = self.request("POST", BASES["nodes"], {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}})
+        thing = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node}}
+        code, found = self.request("POST", BASES["nodes"], thing)
         check(code == 201, f"making the Node: {code} {found}")
         self.kubeconfig = cluster.kubeconfig(os.path.join(directory, "apiserver.kubeconfig"),
                                              [f"token: {cluster.tokens[node]}"])
