@@ -191,7 +191,7 @@ static void test_exhausted(void **state)
     host_watch(h);
     host_driver(h, "reg/a.sock", "a.example.com");
     host_start(h);
-    host_expect(h, CSIREG_EVENT_REGISTERED, "a.example.com");
+    expect_code(csireg_manager_wait_initial(h->manager, INT64_MAX), CSIREG_OK);
     assert_int_equal(exhausted(h, "a.example.com", INT64_MAX), CSIREG_EXHAUSTED_NO_PERIOD);
     assert_int_equal(exhausted(h, "b.example.com", INT64_MAX), CSIREG_ERR_NOT_REGISTERED);
     host_stop(h);
@@ -202,14 +202,14 @@ static void test_exhausted(void **state)
 static void test_dead_endpoint(void **state)
 {
     struct host *h = *state;
-    struct csireg_error *error = NULL;
-    int rc = csireg_options_set_int(h->options, CSIREG_OPTION_ENDPOINT_DEAD_AFTER, 100, &error);
-    expect_code(rc, CSIREG_OK);
+    const char *versions[] = {"1.0.0"};
+    expect_code(csireg_options_set_int(h->options, CSIREG_OPTION_ENDPOINT_DEAD_AFTER, 100, NULL), CSIREG_OK);
     struct fake_driver *d = host_driver(h, "a.sock", "a.example.com");
     host_start(h);
-    expect_code(csireg_manager_socket_seen(h->manager, host_path(h, "a.sock"), NULL), CSIREG_OK);
+    expect_code(csireg_manager_driver_register(h->manager, "a.example.com", host_path(h, "a.sock"), versions, 1, NULL),
+                CSIREG_OK);
     host_expect(h, CSIREG_EVENT_REGISTERED, "a.example.com");
-    host_driver_stop(h, d); /* the host does not report it */
+    host_driver_stop(h, d); /* the host does not say so */
     csireg_event_free(host_await(h, CSIREG_EVENT_UNREGISTERED));
     assert_not_registered(h, "a.example.com");
     host_driver(h, "a.sock", "a.example.com");
