@@ -81,7 +81,10 @@ enum csireg_option {
     CSIREG_OPTION_UNREGISTER_GRACE = 36,    /* a driver that returns within it keeps its entries */
     CSIREG_OPTION_ENDPOINT_DEAD_AFTER = 37, /* a driver whose socket takes no connection for so long is unregistered */
     CSIREG_OPTION_PRUNE_UNCLAIMED_AFTER =
-        38 /* CSINode entries that no driver claims go so long after the initial scan */
+        38, /* CSINode entries that no driver claims go so long after the initial scan */
+
+    CSIREG_OPTION_ALLOWED_SOCKET_OWNERS =
+        39 /* strings: numeric user ids that registration sockets and their servers may have; none: every user */
 };
 
 /* Values never change; new ones are appended. */

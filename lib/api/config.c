@@ -5,6 +5,7 @@
 #include <sys/random.h>
 
 #include "base/error.h"
+#include "base/mem.h"
 
 #define CAPABILITY_NODE_INFO_FROM_CONTROLLER 9 /* the next free number in CSI 1.13; KEP-6011 gives none */
 
@@ -133,6 +134,19 @@ static void fill_core(const struct csireg_options *o, struct cr_core_config *c)
     c->plugin_types = cr_option_strings(o, CSIREG_OPTION_PLUGIN_TYPES, &c->n_plugin_types);
 }
 
+/* The texts were checked when they were set. */
+static int parse_owners(const struct csireg_options *o, struct cr_engine_config *out, struct csireg_error **error)
+{
+    size_t n = 0;
+    const char *const *texts = cr_option_strings(o, CSIREG_OPTION_ALLOWED_SOCKET_OWNERS, &n);
+    uint32_t *uids = n ? cr_calloc(n, sizeof *uids) : NULL;
+    out->owners = uids;
+    out->core.allowed_owners = (struct cr_uids){uids, n};
+    if (n && !uids) return cr_error_put(error, cr_error_oom());
+    for (size_t i = 0; i < n; i++) uids[i] = (uint32_t)strtoul(texts[i], NULL, 10);
+    return CSIREG_OK;
+}
+
 int cr_config_build(const struct csireg_options *o, struct cr_engine_config *out, struct csireg_error **error)
 {
     struct cr_access *access = NULL;
@@ -150,5 +164,7 @@ int cr_config_build(const struct csireg_options *o, struct cr_engine_config *out
         .log_level = o->log_level,
     };
     fill_core(o, &out->core);
-    return CSIREG_OK;
+    rc = parse_owners(o, out, error);
+    if (rc != CSIREG_OK) cr_access_free(access);
+    return rc;
 }

@@ -87,7 +87,9 @@ static int manager_fill(struct csireg_manager *m, const struct csireg_options *o
     int rc = cr_config_build(m->options, &config, error);
     if (rc != CSIREG_OK) return rc;
     rc = cr_engine_new(&m->engine, &config, error);
-    if (rc != CSIREG_OK) cr_access_free(config.access);
+    if (rc == CSIREG_OK) return rc;
+    cr_access_free(config.access);
+    cr_free(config.owners);
     return rc;
 }
 

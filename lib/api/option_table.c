@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/option_table.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/bounds.h"
@@ -31,6 +32,13 @@ static const char *migrated_plugin(const char *s)
 static const char *plugin_type(const char *s)
 {
     return strcmp(s, "CSIPlugin") != 0 ? NULL : "a type other than CSIPlugin, which the library handles itself";
+}
+
+static const char *user_id(const char *s)
+{
+    size_t digits = strspn(s, "0123456789");
+    bool valid = digits > 0 && digits <= 10 && s[digits] == '\0' && strtoull(s, NULL, 10) < UINT32_MAX;
+    return valid ? NULL : "a numeric user id";
 }
 
 static const char *off_or_100ms(int64_t ms) { return ms == 0 || ms >= 100 ? NULL : "0 (off) or at least 100 ms"; }
@@ -166,6 +174,8 @@ static const struct cr_option_row rows[] = {
              "How long a driver's socket may take no connection before the driver is unregistered; 0 means for ever."),
     DURATION(PRUNE_UNCLAIMED_AFTER, "prune-unclaimed-after", 0, s, 0, 30 * 24 * HOUR, off_or_100ms,
              "How long after the initial scan CSINode entries that no driver claims are removed; 0 means never."),
+    STRINGS(ALLOWED_SOCKET_OWNERS, "allowed-socket-owners", CR_MAX_USER_ID, user_id,
+            "User ids that may own a registration socket and serve it or the driver's endpoint; none means every user."),
 };
 /* clang-format on */
 

@@ -8,7 +8,7 @@
 
 #include "csireg/options.h"
 
-#define CR_N_OPTIONS 38
+#define CR_N_OPTIONS 39
 
 struct cr_option_row {
     struct csireg_option_info info;

@@ -58,6 +58,8 @@
 #define CR_MAX_LIST_OPTION 64   /* items of one list option */
 #define CR_MAX_LABEL_KEY 317     /* a qualified name */
 
+#define CR_MAX_USER_ID 10 /* digits of a numeric user id */
+
 /* Errors, events, logs. */
 #define CR_MAX_ERROR_TEXT 2048
 #define CR_MAX_LOG_TEXT 2048

@@ -52,3 +52,10 @@ void cr_api_answer_fini(struct cr_api_answer *a)
     cr_free(a->body);
     *a = (struct cr_api_answer){0};
 }
+
+bool cr_uids_have(const struct cr_uids *allowed, uint32_t uid)
+{
+    for (size_t i = 0; i < allowed->n; i++)
+        if (allowed->uids[i] == uid) return true;
+    return allowed->n == 0;
+}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The vocabulary that wire, io and core share: answers of drivers and of the API server as plain C values.
- * Every string is valid UTF-8 without NUL when it comes from wire. All of it is owned by the struct and freed by its _fini.
+ * Every string is valid UTF-8 without NUL when it comes from wire. All of it is owned by the struct and freed by its
+ * _fini.
  */
 #ifndef CR_BASE_MESSAGES_H
 #define CR_BASE_MESSAGES_H
@@ -13,10 +14,10 @@
 /* ---- plugins and drivers (gRPC) ---- */
 
 enum cr_rpc_method {
-    CR_RPC_GET_INFO = 1,              /* pluginregistration.Registration/GetInfo */
-    CR_RPC_NOTIFY,                    /* pluginregistration.Registration/NotifyRegistrationStatus */
-    CR_RPC_NODE_GET_CAPABILITIES,     /* csi.v1.Node/NodeGetCapabilities */
-    CR_RPC_NODE_GET_INFO,             /* csi.v1.Node/NodeGetInfo */
+    CR_RPC_GET_INFO = 1,          /* pluginregistration.Registration/GetInfo */
+    CR_RPC_NOTIFY,                /* pluginregistration.Registration/NotifyRegistrationStatus */
+    CR_RPC_NODE_GET_CAPABILITIES, /* csi.v1.Node/NodeGetCapabilities */
+    CR_RPC_NODE_GET_INFO,         /* csi.v1.Node/NodeGetInfo */
 };
 
 /* gRPC status codes that decisions name. */
@@ -58,7 +59,7 @@ struct cr_rpc_result {
     int code;     /* 0..16 */
     bool refused; /* code 0 on the wire, but the message broke a bound or could not be decoded: class P */
     char *text;   /* for people: the peer's sanitised message, or why it was refused; may be NULL */
-    struct cr_plugin_info plugin;       /* CR_RPC_GET_INFO */
+    struct cr_plugin_info plugin; /* CR_RPC_GET_INFO */
     struct cr_node_capabilities capabilities;
     struct cr_node_info node;
 };
@@ -72,8 +73,16 @@ void cr_rpc_result_fini(struct cr_rpc_result *r);
 struct cr_identity {
     uint64_t dev, ino;
     int64_t birth_ns;    /* statx birth time; change time where the file system has none */
+    uint32_t uid;        /* owner of the file; not part of the identity: a chown makes no other socket */
     uint64_t generation; /* raised by each removal seen at this path */
 };
+
+/* Users that sockets and their servers may belong to; n = 0: everybody. */
+struct cr_uids {
+    const uint32_t *uids;
+    size_t n;
+};
+bool cr_uids_have(const struct cr_uids *allowed, uint32_t uid);
 
 /* ---- the API server (HTTPS) ---- */
 
@@ -82,8 +91,8 @@ enum cr_http_method { CR_HTTP_GET = 1, CR_HTTP_POST, CR_HTTP_PUT, CR_HTTP_PATCH,
 /* One request. The path is complete and percent-encoded: "/apis/storage.k8s.io/v1/csinodes/n1?x=y". */
 struct cr_api_request {
     enum cr_http_method method;
-    const char *verb;         /* static: get list watch create update patch delete; for counting */
-    const char *resource;     /* static: "nodes", "nodes/status", "csinodes", "csidrivers"; for counting */
+    const char *verb;     /* static: get list watch create update patch delete; for counting */
+    const char *resource; /* static: "nodes", "nodes/status", "csinodes", "csidrivers"; for counting */
     char *path;
     const char *content_type; /* static; NULL without a body */
     char *body;               /* NULL without a body */
@@ -92,12 +101,12 @@ struct cr_api_request {
 };
 
 enum cr_transport {
-    CR_TRANSPORT_OK = 0,     /* an HTTP answer came; status says which */
-    CR_TRANSPORT_CONNECT,    /* name, address, connect */
-    CR_TRANSPORT_TLS,        /* handshake or certificate */
+    CR_TRANSPORT_OK = 0,  /* an HTTP answer came; status says which */
+    CR_TRANSPORT_CONNECT, /* name, address, connect */
+    CR_TRANSPORT_TLS,     /* handshake or certificate */
     CR_TRANSPORT_TIMEOUT,
-    CR_TRANSPORT_BROKEN,     /* connection lost before the answer was complete, or not HTTP */
-    CR_TRANSPORT_TOO_LARGE,  /* the answer passed its bound */
+    CR_TRANSPORT_BROKEN,      /* connection lost before the answer was complete, or not HTTP */
+    CR_TRANSPORT_TOO_LARGE,   /* the answer passed its bound */
     CR_TRANSPORT_CREDENTIALS, /* credentials could not be read */
     CR_TRANSPORT_CANCELLED,
     CR_TRANSPORT_NOMEM,

@@ -20,6 +20,17 @@ static bool fill_reserve(struct cr_core *core)
     return true;
 }
 
+static bool copy_owners(struct cr_core *core, const struct cr_uids *owners)
+{
+    core->config.allowed_owners = (struct cr_uids){0};
+    if (owners->n == 0) return true;
+    core->owners = cr_calloc(owners->n, sizeof *core->owners);
+    if (!core->owners) return false;
+    memcpy(core->owners, owners->uids, owners->n * sizeof *core->owners);
+    core->config.allowed_owners = (struct cr_uids){core->owners, owners->n};
+    return true;
+}
+
 struct cr_core *cr_core_new(const struct cr_core_config *config, struct cr_time now)
 {
     struct cr_core *core = CR_NEW(struct cr_core);
@@ -39,6 +50,10 @@ struct cr_core *cr_core_new(const struct cr_core_config *config, struct cr_time 
     core->scan_done = !config->watches_registry;
     cr_csidrivers_init(core);
     cr_publisher_init(core);
+    if (!copy_owners(core, &config->allowed_owners)) {
+        cr_core_free(core);
+        return NULL;
+    }
     if (core->node_name && core->migrated && core->types && core->prefixes && fill_reserve(core)) return core;
     cr_core_free(core);
     return NULL;
@@ -61,6 +76,7 @@ void cr_core_free(struct cr_core *core)
     cr_strv_free(core->migrated);
     cr_strv_free(core->types);
     cr_strv_free(core->prefixes);
+    cr_free(core->owners);
     cr_free(core->node_name);
     cr_free(core);
 }

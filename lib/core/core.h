@@ -53,6 +53,7 @@ struct cr_core_config {
     int64_t
         endpoint_dead_after_ms; /* a service socket that refuses connections so long ends the registration; 0: off */
     int64_t prune_unclaimed_after_ms; /* entries without a socket are removed so long after the initial scan; 0: off */
+    struct cr_uids allowed_owners;    /* of registration sockets; others are refused before a connect */
     uint64_t seed;                    /* jitter */
     enum csireg_log_level log_level;
 };

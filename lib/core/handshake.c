@@ -31,7 +31,7 @@ static const char *errno_hint(int number)
     switch (number) {
     case EACCES:
     case EPERM:
-        return " (check the mode of the socket and its directories, and the security module)";
+        return " (check the mode of the socket and its directories, the security module, and allowed-socket-owners)";
     case ENOTSOCK:
     case EPROTOTYPE:
         return " (not a stream socket)";
@@ -86,10 +86,21 @@ static void connect_registration(struct cr_instance *i)
 static void begin_node_rpcs(struct cr_instance *i);
 static void check_plugin(struct cr_instance *i);
 
+static struct csireg_error *owner_error(const struct cr_instance *i)
+{
+    return cr_error_new(CSIREG_ERR_REFUSED,
+                        "the registration socket %s belongs to uid %u, which allowed-socket-owners does not list",
+                        i->path, (unsigned)i->identity.uid);
+}
+
 void cr_handshake_begin(struct cr_instance *i)
 {
     if (!i->path) {
         check_plugin(i);
+        return;
+    }
+    if (!cr_uids_have(&i->core->config.allowed_owners, i->identity.uid)) {
+        cr_instance_failed(i, "discovery", owner_error(i));
         return;
     }
     cr_instance_set_state(i, CR_STATE_CONNECTING);

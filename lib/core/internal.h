@@ -335,6 +335,7 @@ struct cr_core {
     struct cr_core_config config; /* strings owned */
     char *node_name;
     char **migrated, **types, **prefixes;
+    uint32_t *owners;
     struct cr_time now;
     struct cr_rng rng;
     uint64_t next_id, seq, generation, event_generation, next_token;

@@ -193,6 +193,7 @@ static int make_edges(struct cr_engine *e, struct csireg_error **error)
     if (rc == CSIREG_OK) rc = cr_http_new(&e->http, e->config.access, &handlers, error);
     if (rc == CSIREG_OK) rc = make_watcher(e, error);
     if (rc == CSIREG_OK) rc = cr_rpc_new(&e->rpc, on_call_done, e, error);
+    if (rc == CSIREG_OK) cr_rpc_allow_peers(e->rpc, &e->config.core.allowed_owners);
     if (rc == CSIREG_OK && !show_snapshot(e)) rc = cr_error_put(error, cr_error_oom());
     return rc;
 }
@@ -283,6 +284,7 @@ void cr_engine_free(struct cr_engine *e)
     cr_command_free(e->stop_command);
     csireg_event_free(e->stopped_event);
     cr_access_free(e->config.access);
+    cr_free(e->config.owners);
     cr_free(e);
 }
 

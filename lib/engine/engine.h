@@ -25,6 +25,7 @@ struct cr_engine_config {
     struct cr_core_config core;
     struct cr_watcher_config registry; /* path NULL: no first door */
     struct cr_access *access;          /* taken when cr_engine_new succeeds; NULL: local only */
+    uint32_t *owners;                  /* the array behind core.allowed_owners; taken likewise */
     csireg_log_fn *log;                /* called on the engine thread; NULL: silent */
     void *log_user;
     enum csireg_log_level log_level;

@@ -23,6 +23,7 @@
 struct cr_rpc {
     void (*done)(void *user, struct cr_rpc_call *call);
     void *user;
+    const struct cr_uids *allowed; /* NULL: everybody */
     grpc_completion_queue *queue;
     pthread_t pump;
     pthread_mutex_t lock; /* passes a call's members from the engine to the pump */
@@ -232,12 +233,14 @@ static grpc_channel *open_channel(int fd, grpc_resource_quota *quota)
     return channel;
 }
 
+void cr_rpc_allow_peers(struct cr_rpc *rpc, const struct cr_uids *allowed) { rpc->allowed = allowed; }
+
 int cr_rpc_connect(struct cr_rpc *rpc, const char *path, struct cr_conn **out, struct cr_identity *identity)
 {
     int fd;
     struct cr_conn *conn = CR_NEW(struct cr_conn);
     if (!conn) return ENOMEM;
-    int error = cr_rpc_dial(path, &fd, identity);
+    int error = cr_rpc_dial(path, rpc->allowed, &fd, identity);
     if (error) {
         cr_free(conn);
         return error;

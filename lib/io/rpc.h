@@ -34,6 +34,10 @@ int cr_rpc_new(struct cr_rpc **out, void (*done)(void *user, struct cr_rpc_call 
                struct csireg_error **error);
 void cr_rpc_free(struct cr_rpc *rpc); /* every call is done and freed, every connection closed; joins the pump */
 
+/* Borrowed, for the whole life: who may serve a socket that is connected to (SO_PEERCRED, checked before the first byte
+ * is sent; others give EPERM). NULL: everybody. */
+void cr_rpc_allow_peers(struct cr_rpc *rpc, const struct cr_uids *allowed);
+
 /* Connects without blocking: 0 and *out, or the errno. ENAMETOOLONG past CR_MAX_PATH. *identity is that of the file.
  * EAGAIN: the listener's queue is full, or the file was replaced while connecting. */
 int cr_rpc_connect(struct cr_rpc *rpc, const char *path, struct cr_conn **out, struct cr_identity *identity);

@@ -53,13 +53,24 @@ static int connect_and_identify(int fd, const char *path, struct cr_identity *ou
     return 0;
 }
 
-int cr_rpc_dial(const char *path, int *out_fd, struct cr_identity *out_identity)
+/* Before the first byte is sent. */
+static int check_peer(int fd, const struct cr_uids *allowed)
+{
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (!allowed || allowed->n == 0) return 0;
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) return errno;
+    return cr_uids_have(allowed, peer.uid) ? 0 : EPERM;
+}
+
+int cr_rpc_dial(const char *path, const struct cr_uids *allowed, int *out_fd, struct cr_identity *out_identity)
 {
     if (path[0] != '/') return EINVAL;
     if (strlen(path) > CR_MAX_PATH) return ENAMETOOLONG;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return errno;
     int error = connect_and_identify(fd, path, out_identity);
+    if (!error) error = check_peer(fd, allowed);
     if (error)
         close(fd);
     else
