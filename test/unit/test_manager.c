@@ -79,6 +79,14 @@ static int call_status(struct csireg_manager *m)
     return rc;
 }
 
+static int call_metrics(struct csireg_manager *m)
+{
+    struct csireg_metrics *metrics = NULL;
+    int rc = csireg_manager_metrics(m, &metrics);
+    csireg_metrics_free(metrics);
+    return rc;
+}
+
 static int call_wait(struct csireg_manager *m) { return past_the_guard(csireg_manager_wait_initial(m, 0)); }
 
 static int call_exhausted(struct csireg_manager *m)
@@ -103,6 +111,7 @@ static const struct {
     {call_retry, "retry", false, true, false, false},
     {call_plugin_result, "plugin_result", false, true, false, false},
     {call_status, "status_json", false, true, true, false},
+    {call_metrics, "metrics", false, true, true, false},
     {call_wait, "wait_initial", false, true, false, false},
     {call_exhausted, "exhausted", false, true, false, false},
 };
@@ -331,6 +340,26 @@ static void test_no_api_server_at_all(void **state)
     expect_error(rc, &e, CSIREG_ERR_CONFIG, "KUBERNETES_SERVICE_HOST");
 }
 
+static void test_unverified_server_is_told_loudly(void **state)
+{
+    struct host *h = *state;
+    csireg_options_set_bool(h->options, CSIREG_OPTION_LOCAL_ONLY, 0, NULL);
+    set(h, CSIREG_OPTION_API_SERVER, "https://127.0.0.1:1");
+    set(h, CSIREG_OPTION_API_TOKEN, "secret-token");
+    set(h, CSIREG_OPTION_API_INSECURE_SKIP_TLS_VERIFY, "true");
+    host_start(h);
+    struct csireg_event *e = host_await(h, CSIREG_EVENT_WARNING);
+    json_t *s = host_status(h), *warnings = json_object_get(json_object_get(s, "api"), "warnings");
+    assert_string_equal(json_string_value(json_array_get(warnings, 0)), csireg_error_message(csireg_event_error(e)));
+    assert_string_equal(json_text(json_object_get(s, "api"), "source"), "explicit");
+    char *text = json_dumps(s, 0);
+    assert_null(strstr(text, "secret-token"));
+    free(text);
+    json_decref(s);
+    csireg_event_free(e);
+    host_stop(h);
+}
+
 /* ---- status ---- */
 
 static void test_status_of_an_idle_manager(void **state)
@@ -536,6 +565,7 @@ int main(void)
         T(test_configurations_that_cannot_be),
         T(test_node_name_is_required),
         T(test_no_api_server_at_all),
+        T(test_unverified_server_is_told_loudly),
         T(test_status_of_an_idle_manager),
         T(test_stop_without_start),
         T(test_free_in_any_phase),
