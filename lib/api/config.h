@@ -8,8 +8,8 @@
 
 /*
  * Reads the environment (KUBERNETES_SERVICE_HOST, KUBERNETES_SERVICE_PORT) and credential files where the options ask
- * for them. Strings and lists of *out are borrowed from o; out->access and out->owners are the caller's. INVALID, CONFIG, NOMEM and what
- * reading files gives; nothing is to be freed then.
+ * for them. Strings and lists of *out are borrowed from o; out->access and out->owners are the caller's. INVALID,
+ * CONFIG, NOMEM and what reading files gives; nothing is to be freed then.
  */
 int cr_config_build(const struct csireg_options *o, struct cr_engine_config *out, struct csireg_error **error);
 
