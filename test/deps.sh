@@ -4,16 +4,20 @@
 #
 # deps.sh build   what the library, the programs and the demonstration need
 # deps.sh test    the same and what the tests need
+# deps.sh bench   what building needs, and the figures' plots
 set -eu
 
 build="build-essential pkg-config libgrpc-dev libprotobuf-c-dev libcurl4-openssl-dev libjansson-dev libyaml-dev
     libmicrohttpd-dev libgnutls28-dev python3"
 test="libcmocka-dev protobuf-c-compiler clang clang-format cppcheck valgrind universal-ctags git"
 
+bench="python3-matplotlib"
+
 case ${1:-test} in
 build) wanted=$build ;;
 test) wanted="$build $test" ;;
-*) echo "usage: $0 build|test" >&2; exit 2 ;;
+bench) wanted="$build $bench" ;;
+*) echo "usage: $0 build|test|bench" >&2; exit 2 ;;
 esac
 
 missing=
