@@ -45,13 +45,13 @@ static bool add(json_t **root, const char *path, json_t *value)
     return ok;
 }
 
+/* An item of a list must be there; a member of an object, as Kubernetes has it, need not. */
 static bool replace(json_t **root, const char *path, json_t *value)
 {
-    if (*path && as_pointer_get(*root, path)) {
-        as_pointer_remove(*root, path);
-        return add(root, path, value);
-    }
-    if (!*path) return add(root, path, value);
+    char *last = NULL;
+    bool list = *path && json_is_array(as_pointer_parent(*root, path, &last)), removed = as_pointer_remove(*root, path);
+    free(last);
+    if (removed || !list) return add(root, path, value);
     json_decref(value);
     return false;
 }

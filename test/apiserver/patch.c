@@ -54,7 +54,7 @@ static size_t index_of(const json_t *list, const char *merge_key, const json_t *
 static bool merge_item(const struct as_field *f, json_t *list, const json_t *item, char **out_error)
 {
     const json_t *key = json_object_get(item, f->merge_key);
-    if (!key) return fail(out_error, "an item of the patch lacks the merge key", f->name);
+    if (!key) return fail(out_error, "an item of the patch does not contain declared merge key", f->merge_key);
     size_t at = index_of(list, f->merge_key, key);
     bool there = at < json_array_size(list);
     if (!strcmp(as_json_str(item, "$patch"), "delete")) {

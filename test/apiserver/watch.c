@@ -87,22 +87,37 @@ static void set_timers(struct as_watch *w, const struct as_params *p)
     if (seconds > 2) w->farewell_ns = w->deadline_ns == AS_FOREVER ? AS_FOREVER : w->deadline_ns - FAREWELL;
 }
 
+/* Streaming lists are not served, and without them a watch takes no resourceVersionMatch. */
+static bool check_streaming(const struct as_request *r, struct as_answer *a)
+{
+    static const char field[] = "resourceVersionMatch";
+    const char *match = as_param(&r->params, field);
+    struct as_causes causes;
+    as_causes_init(&causes);
+    if (as_param(&r->params, "sendInitialEvents")) {
+        as_cause(&causes, "FieldValueForbidden", "sendInitialEvents", "Forbidden: streaming lists are not served");
+    } else if (match && *match) {
+        as_cause(&causes, "FieldValueForbidden", field,
+                 "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided");
+        if (strcmp(match, "NotOlderThan") != 0) as_cause_not_supported(&causes, field, match, "\"NotOlderThan\"");
+    }
+    if (as_causes_any(&causes)) as_invalid(a, "ListOptions", "meta.k8s.io", "", &causes);
+    as_causes_fini(&causes);
+    return a->code == 0;
+}
+
 static bool check_options(const struct as_request *r, uint64_t *rv, struct as_answer *a)
 {
     const char *text = as_param(&r->params, "resourceVersion"), *labels = as_param(&r->params, "labelSelector");
     char *end = NULL;
     *rv = text && *text ? strtoull(text, &end, 10) : 0;
-    if (as_param(&r->params, "sendInitialEvents")) {
-        struct as_causes causes;
-        as_causes_init(&causes);
-        as_cause(&causes, "FieldValueForbidden", "sendInitialEvents", "Forbidden: streaming lists are not served");
-        as_invalid(a, "ListOptions", "meta.k8s.io", "", &causes);
-        as_causes_fini(&causes);
-    } else if (labels && *labels) {
+    if (!check_streaming(r, a)) return false;
+    if (labels && *labels)
         as_bad_request(a, "label selectors are not served by this emulator");
-    } else if (end && (*end || *text < '0' || *text > '9')) {
-        as_status(a, 500, NULL, NULL, "invalid resource version: \"%s\" is not a number", text);
-    }
+    else if (end && (*end || *text < '0' || *text > '9'))
+        as_status(a, 500, NULL, NULL,
+                  "resourceVersion: Invalid value: \"%s\": strconv.ParseUint: parsing \"%s\": invalid syntax", text,
+                  text);
     return a->code == 0;
 }
 

@@ -38,6 +38,7 @@ static bool is_silent(const struct as_request *r)
 
 static bool is_dry_run(const struct as_request *r) { return as_param(&r->params, "dryRun") != NULL; }
 
+/* value, known: as they are shown */
 static void bad_option(struct as_answer *a, enum as_verb verb, const char *field, const char *value, const char *known)
 {
     const char *kind = verb == AS_PATCH    ? "PatchOptions"
@@ -46,7 +47,7 @@ static void bad_option(struct as_answer *a, enum as_verb verb, const char *field
                                            : "DeleteOptions";
     struct as_causes causes;
     as_causes_init(&causes);
-    as_cause_not_supported(&causes, field, value, known);
+    as_cause(&causes, "FieldValueNotSupported", field, "Unsupported value: %s: supported values: %s", value, known);
     as_invalid(a, kind, "meta.k8s.io", "", &causes);
     as_causes_fini(&causes);
 }
@@ -55,18 +56,29 @@ bool as_write_options(const struct as_request *r, struct as_answer *a)
 {
     const char *dry_run = as_param(&r->params, "dryRun"), *mode = as_param(&r->params, "fieldValidation");
     if (r->route.verb == AS_GET || r->route.verb == AS_LIST || r->route.verb == AS_WATCH) return true;
-    if (dry_run && strcmp(dry_run, "All") != 0)
-        bad_option(a, r->route.verb, "dryRun", dry_run, "\"All\"");
-    else if (mode && *mode && strcmp(mode, "Ignore") != 0 && strcmp(mode, "Warn") != 0 && strcmp(mode, "Strict") != 0)
-        bad_option(a, r->route.verb, "fieldValidation", mode, "\"Ignore\", \"Strict\", \"Warn\"");
+    char *shown = NULL;
+    if (dry_run && strcmp(dry_run, "All") != 0) {
+        shown = need_printf("[\"%s\"]", dry_run);
+        bad_option(a, r->route.verb, "dryRun", shown, "\"All\"");
+    } else if (mode && *mode && strcmp(mode, "Ignore") != 0 && strcmp(mode, "Warn") != 0 &&
+               strcmp(mode, "Strict") != 0) {
+        shown = need_printf("\"%s\"", mode);
+        bad_option(a, r->route.verb, "fieldValidation", shown, "\"\", \"Ignore\", \"Strict\", \"Warn\"");
+    }
+    free(shown);
     return a->code == 0;
 }
 
 /* ---- decoding ---- */
 
-static void unusable(struct write *w, const char *why)
+/* in: the object as it came; its own kind and version are named. */
+static void unusable(struct write *w, const json_t *in, const char *why)
 {
-    as_bad_request(w->a, "%s in version \"%s\" cannot be handled as a %s: %s", w->type->kind, w->type->version,
+    const char *kind = as_json_str(in, "kind"), *version = as_json_str(in, "apiVersion"), *slash = strchr(version, '/');
+    as_bad_request(w->a, "%s in version \"%s\" cannot be handled as a %s: %s", *kind ? kind : w->type->kind,
+                   slash      ? slash + 1
+                   : *version ? version
+                              : w->type->version,
                    w->type->kind, why);
 }
 
@@ -82,19 +94,44 @@ static char *join(const json_t *texts)
     return joined;
 }
 
-/* A patch's result that is no object of its type: the cause names the patch. */
-static void bad_patch(struct write *w, const char *why)
+/* A patch's result that is no object of its type: the cause names the patch and shows what came of it. */
+static void bad_patch(struct write *w, const json_t *in, const char *why)
 {
     struct as_causes causes;
-    json_t *list = json_array();
-    json_array_append_new(
-        list, json_pack("{s:s, s:s, s:s}", "reason", "FieldValueInvalid", "message", why, "field", "patch"));
-    causes.list = list;
+    as_causes_init(&causes);
+    char *text = as_json_text(in);
+    as_cause_invalid_text(&causes, "patch", text, why);
     as_invalid(w->a, "", "", "", &causes);
     as_causes_fini(&causes);
+    free(text);
 }
 
-static bool report_strict(struct write *w, bool patch)
+static void undecodable(struct write *w, const json_t *in, bool patch, const char *why)
+{
+    if (patch)
+        bad_patch(w, in, why);
+    else
+        unusable(w, in, why);
+}
+
+static int compare_texts(const void *a, const void *b)
+{
+    return strcmp(json_string_value(*(json_t *const *)a), json_string_value(*(json_t *const *)b));
+}
+
+/* A patch's result has no order of its own. */
+static void sort_texts(json_t *list)
+{
+    size_t n = json_array_size(list);
+    json_t **texts = need_calloc(n + 1, sizeof *texts);
+    for (size_t i = 0; i < n; i++) texts[i] = json_incref(json_array_get(list, i));
+    qsort(texts, n, sizeof *texts, compare_texts);
+    json_array_clear(list);
+    for (size_t i = 0; i < n; i++) json_array_append_new(list, texts[i]);
+    free(texts);
+}
+
+static bool report_strict(struct write *w, const json_t *in, bool patch)
 {
     size_t i;
     json_t *text;
@@ -103,11 +140,9 @@ static bool report_strict(struct write *w, bool patch)
         json_array_foreach(w->strict, i, text) as_answer_warn(w->a, "%s", json_string_value(text));
         return true;
     }
+    if (patch) sort_texts(w->strict);
     char *all = join(w->strict), *why = need_printf("strict decoding error: %s", all);
-    if (patch)
-        bad_patch(w, why);
-    else
-        unusable(w, why);
+    undecodable(w, in, patch, why);
     free(why);
     free(all);
     return false;
@@ -121,24 +156,21 @@ static bool decode(struct write *w, const json_t *in, bool patch)
     if (w->change.object) {
         json_object_del(w->change.object, "kind");
         json_object_del(w->change.object, "apiVersion");
-        return report_strict(w, patch);
+        return report_strict(w, in, patch);
     }
-    if (patch)
-        bad_patch(w, d.error);
-    else
-        unusable(w, d.error);
+    undecodable(w, in, patch, d.error);
     free(d.error);
     return false;
 }
 
-static bool check_type(struct write *w, const json_t *in)
+static bool check_type(struct write *w, const json_t *in, bool patch)
 {
     const char *kind = as_json_str(in, "kind"), *version = as_json_str(in, "apiVersion");
     bool same = (!*kind || !strcmp(kind, w->type->kind)) && (!*version || !strcmp(version, as_api_version(w->type)));
     if (same) return true;
     char *why = need_printf("the object is a %s of %s, expected %s of %s", kind, version, w->type->kind,
                             as_api_version(w->type));
-    unusable(w, why);
+    undecodable(w, in, patch, why);
     free(why);
     return false;
 }
@@ -147,6 +179,7 @@ static bool decode_body(struct write *w)
 {
     char *error = NULL;
     json_t *in = as_json_parse(w->r->body ? w->r->body : "", w->r->body_len, &error);
+    if (json_is_null(in)) in = json_object();
     if (!json_is_object(in)) {
         as_bad_request(w->a, "the object provided is unrecognized (must be of type %s): %s", w->type->kind,
                        error ? error : "not a JSON object");
@@ -155,7 +188,7 @@ static bool decode_body(struct write *w)
         return false;
     }
     as_duplicate_fields(w->r->body, w->r->body_len, w->strict);
-    bool ok = check_type(w, in) && decode(w, in, false);
+    bool ok = check_type(w, in, false) && decode(w, in, false);
     json_decref(in);
     return ok;
 }
@@ -166,16 +199,21 @@ static bool check_names(struct write *w)
     json_t *metadata = as_json_child(w->change.object, "metadata");
     const char *name = as_json_str(metadata, "name"), *ns = as_json_str(metadata, "namespace");
     const char *url_name = w->r->route.name, *url_ns = w->r->route.namespace_ ? w->r->route.namespace_ : "";
-    if (url_name && *name && strcmp(name, url_name) != 0) {
+    if (!w->type->namespaced) as_json_set(metadata, "namespace", NULL);
+    if (url_name && !*name) {
+        as_bad_request(w->a, "the name of the object (%s based on URL) was undeterminable: name must be provided",
+                       url_name);
+        return false;
+    }
+    if (url_name && strcmp(name, url_name) != 0) {
         as_bad_request(w->a, "the name of the object (%s) does not match the name on the URL (%s)", name, url_name);
         return false;
     }
-    if (*ns && strcmp(ns, url_ns) != 0) {
+    if (w->type->namespaced && *ns && strcmp(ns, url_ns) != 0) {
         as_bad_request(w->a, "the namespace of the object (%s) does not match the namespace on the URL (%s)", ns,
                        url_ns);
         return false;
     }
-    if (url_name && !*name) as_json_set(metadata, "name", json_string(url_name));
     if (*url_ns) as_json_set(metadata, "namespace", json_string(url_ns));
     return true;
 }
@@ -186,7 +224,11 @@ static bool check_version(struct write *w, const char *sent)
 {
     char stored[24];
     snprintf(stored, sizeof stored, "%" PRIu64, w->before->rv);
-    if (!*sent && w->r->route.verb == AS_UPDATE && w->type->needs_version) {
+    if (sent[strspn(sent, "0123456789")]) {
+        as_status(w->a, 500, NULL, NULL, "strconv.ParseUint: parsing \"%s\": invalid syntax", sent);
+        return false;
+    }
+    if (!*sent && w->type->needs_version) {
         struct as_causes causes;
         as_causes_init(&causes);
         as_cause(&causes, "FieldValueInvalid", "metadata.resourceVersion",
@@ -344,7 +386,7 @@ static bool strategic_patch(struct write *w, json_t *target, const json_t *patch
 {
     char *error = NULL;
     if (as_strategic_patch(w->type->schema, target, patch, &error)) return true;
-    as_bad_request(w->a, "%s", error);
+    as_status(w->a, 500, NULL, NULL, "%s", error);
     free(error);
     return false;
 }
@@ -382,9 +424,20 @@ static void patch_with(struct write *w, const json_t *patch)
     if (!load_old(w)) return;
     json_t *patched = apply_patch(w, patch);
     if (!patched) return;
-    bool ok = check_type(w, patched) && decode(w, patched, true) && check_names(w) && check_patched_uid(w);
+    bool ok = check_type(w, patched, true) && decode(w, patched, true) && check_names(w) && check_patched_uid(w);
     if (ok) update_decoded(w);
     json_decref(patched);
+}
+
+static bool is_list_of_objects(const json_t *patch)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(patch, i, item)
+    {
+        if (!json_is_object(item)) return false;
+    }
+    return json_is_array(patch);
 }
 
 void as_patch(struct apiserver *s, struct as_request *r, struct as_answer *a)
@@ -394,8 +447,8 @@ void as_patch(struct apiserver *s, struct as_request *r, struct as_answer *a)
     char *error = NULL;
     json_t *patch = as_json_parse(r->body ? r->body : "", r->body_len, &error);
     bool list = as_media_type_is(r->content_type, "application/json-patch+json");
-    if (list ? !json_is_array(patch) : !json_is_object(patch)) {
-        as_bad_request(a, "the patch is not a JSON %s: %s", list ? "array" : "object", error ? error : "another type");
+    if (!patch || !(list ? is_list_of_objects(patch) : json_is_object(patch))) {
+        as_bad_request(a, "%s", patch ? "error decoding patch: it has another type" : "invalid JSON patch");
         free(error);
         json_decref(patch);
         return;
@@ -472,8 +525,7 @@ void as_delete(struct apiserver *s, struct as_request *r, struct as_answer *a)
         delete_object(s, r, options, a);
         pthread_mutex_unlock(&s->mu);
     } else {
-        as_bad_request(a, "the object provided is unrecognized (must be of type DeleteOptions): %s",
-                       error ? error : "not a JSON object");
+        as_bad_request(a, "couldn't get version/kind; json parse error: %s", error ? error : "not a JSON object");
     }
     free(error);
     json_decref(options);

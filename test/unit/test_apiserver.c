@@ -269,7 +269,7 @@ static void refuses_what_is_no_object(void **state)
     assert_non_null(
         strstr(str(f->node.json, "message"), "the object provided is unrecognized (must be of type CSINode): "));
     create(&f->node, CSINODES, "{\"kind\":\"Node\",\"metadata\":{\"name\":\"n1\"}}");
-    assert_non_null(strstr(str(f->node.json, "message"), "CSINode in version \"v1\" cannot be handled as a CSINode: "));
+    assert_non_null(strstr(str(f->node.json, "message"), "Node in version \"v1\" cannot be handled as a CSINode: "));
     create(&f->node, CSINODES, "{\"metadata\":{\"name\":\"n1\"},\"spec\":{\"drivers\":\"x\"}}");
     expect_status(&f->node, 400, "BadRequest", NULL);
     send_typed(&f->node, "POST", CSINODES, "application/yaml", "a: b");
@@ -345,9 +345,8 @@ static void patches_by_operations(void **state)
         "[{\"op\":\"remove\",\"path\":\"/nowhere\"}]",
         "[{\"op\":\"move\",\"from\":\"/spec\",\"path\":\"/spec/drivers/0\"}]",
         "[{\"op\":\"add\",\"path\":\"/spec/drivers/7\",\"value\":1}]",
-        "[{\"op\":\"replace\",\"path\":\"/spec/nothing\",\"value\":1}]",
+        "[{\"op\":\"replace\",\"path\":\"/spec/drivers/7\",\"value\":1}]",
         "[{\"op\":\"fly\",\"path\":\"/spec\",\"value\":1}]",
-        "[7]",
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         send_typed(&f->node, "PATCH", CSINODE, type, bad[i]);
@@ -356,6 +355,10 @@ static void patches_by_operations(void **state)
     }
     send_typed(&f->node, "PATCH", CSINODE, type, "[{\"op\":\"add\",\"path\":\"\",\"value\":[]}]");
     assert_int_equal(f->node.code, 422);
+    send_typed(&f->node, "PATCH", CSINODE, type, "[7]");
+    assert_int_equal(f->node.code, 400);
+    send_typed(&f->node, "PATCH", CSINODE, type, "[{\"op\":\"replace\",\"path\":\"/spec/nothing\",\"value\":1}]");
+    assert_int_equal(f->node.code, 200);
 }
 
 /* Nested up to the parser's limit and past it; longer headers than fit. */
