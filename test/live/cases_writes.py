@@ -17,7 +17,8 @@ def node_writes(c):
     c.ask("GET", N1, user="n1")
     c.ask("GET", NODES + "/n3")
     c.ask("POST", NODES, node("Bad_Name"))
-    c.ask("POST", NODES, node("n3", labels={"bad key": "v", "x/y": "-bad-"}, annotations={"/": ""}))
+    c.ask("POST", NODES, node("n3", labels={"bad key": "v"}, annotations={"/": ""}))
+    c.ask("POST", NODES, node("n3", labels={"x/y": "-bad-"}, annotations={"a/b/c": ""}))
     c.ask("POST", NODES, node("n3", resourceVersion="5"))
     c.ask("POST", NODES, {"apiVersion": "v1", "kind": "Node", "metadata": {}})
     annotation = {"metadata": {"annotations": {"csi.volume.kubernetes.io/nodeid": '{"a.example.com":"i-1"}'},
@@ -136,7 +137,9 @@ def csinode_updates(c):
     c.ask("PUT", CSINODES + "/n2", csinode(name="n2"), user="n1")
     c.ask("PUT", C1, with_version(csinode() | {"kind": "CSIDriver"}), user="n1")
     c.ask("PUT", C1, with_version(csinode() | {"apiVersion": "v1"}), user="n1")
-    c.ask("PUT", C1, with_version(csinode() | {"apiVersion": "storage.k8s.io/v1beta1"}), user="n1")
+    c.ask("PUT", C1, with_version(csinode() | {"apiVersion": "storage.k8s.io/v9"}), user="n1")
+    c.ask("PUT", C1, with_version(csinode() | {"apiVersion": "storage.k8s.io/v1beta1"}), user="n1",
+          known={"message": "the emulator knows one version of each group"})
     for body in (b"{", b"", b"[]", b'"x"', b"null", b"{}"):
         c.ask("PUT", C1, body, user="n1")
     c.ask("PUT", C1, csinode() | {"spec": {"drivers": {}}}, user="n1")
@@ -182,8 +185,8 @@ def patches(c):
     c.ask("PATCH", C1, drivers({"$patch": "delete", "name": "c.example.com"}), STRATEGIC, "n1")
     c.ask("PATCH", C1, {"spec": {"$setElementOrder/drivers": [{"name": "b.example.com"}, {"name": "a.example.com"}]}},
           STRATEGIC, "n1")
-    c.ask("PATCH", C1, drivers({"nodeID": "x"}), STRATEGIC, "n1")
-    c.ask("PATCH", C1, drivers({"$patch": "bogus", "name": "c.example.com"}), STRATEGIC, "n1")
+    for wrong in ({"nodeID": "x"}, {"$patch": "bogus", "name": "c.example.com"}):
+        c.ask("PATCH", C1, drivers(wrong), STRATEGIC, "n1", known={"message": "an error of the merge in its own words"})
     c.ask("PATCH", C1, drivers({"$patch": "replace"}, entry("b.example.com")), STRATEGIC, "n1")
     c.ask("PATCH", C1, {"metadata": {"annotations": {"new": "1", "keep": None}}}, MERGE, "n1")
     c.ask("PATCH", C1, drivers(entry("d.example.com")), MERGE, "n1")

@@ -20,13 +20,15 @@ WORDS = [(re.compile(pattern, re.S), replacement) for pattern, replacement in (
     (UUID.pattern, "UID"),
     (r"(ResourceVersion in (?:precondition|record) \(|current: |too old resource version: )\d+( \(\d+)?", r"\1VERSION"),
     (r"( is unrecognized \(must be of type \w+\): ).*", r"\1..."),
-    (r"( cannot be handled as a \w+: )(json: |converting |no kind ).*", r"\1..."),
+    (r"( cannot be handled as a \w+: )(?!strict decoding error).*", r"\1..."),
+    (r"(couldn't get version/kind; json parse error: ).*", r"\1..."),
     (r"(406: Not Acceptable).*", r"\1..."),
     (r"(accepted media types include: application/json).*", r"\1..."),
     (r"(error decoding patch: ).*", r"\1..."),
     (r' \(e\.g\. .{0,200}?regex used for validation is \'.{0,200}?\'\)', ""),
-    (r'Invalid value: "(\{|map\[).*": (strict decoding error: |json: )', r"Invalid value: VALUE: \2"),
-    (r"(Invalid value: VALUE: json: ).*", r"\1..."))]
+    (r'Invalid value: "(\{|map\[).*": (?=strict decoding error: )', "Invalid value: VALUE: "),
+    (r'Invalid value: "(\{|map\[).*": (json: |cannot restore |converting |no kind |the object is ).*',
+     "Invalid value: VALUE: ..."))]
 
 
 class Side:
