@@ -91,6 +91,11 @@ $(eval $(call program,csireg-apiserver,$(call obj,$(APISERVER_C) $(COMMON_C)),$(
 $(eval $(call program,csireg-sim,$(call obj,$(SIM_C)),$(INTERNAL),))
 $(eval $(call program,embed,$(call obj,examples/embed.c),$(STATIC),))
 
+# An archive, so that a test gets only the helpers that it uses.
+$(BUILD)/unit/helpers.a: $(call obj,$(UNITLIB_C))
+	@mkdir -p $(@D)
+	@rm -f $@ && $(AR) rcs $@ $^
+
 $(BUILD)/unit/%: $(BUILD)/obj/test/unit/%.o $(BUILD)/unit/helpers.a $(INTERNAL)
 	@mkdir -p $(@D)
 	$(call say,LD,$@)
