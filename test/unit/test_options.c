@@ -92,6 +92,7 @@ static const struct {
     {"unregister-grace", "0s", CSIREG_TYPE_DURATION, 0},
     {"endpoint-dead-after", "0s", CSIREG_TYPE_DURATION, 0},
     {"prune-unclaimed-after", "0s", CSIREG_TYPE_DURATION, 0},
+    {"allowed-socket-owners", "", CSIREG_TYPE_STRINGS, 0},
 };
 
 static void test_every_row(void **state)
@@ -286,6 +287,7 @@ static void test_lists(void **state)
 {
     (void)state;
     const char *const good[] = {"kubernetes.io/aws-ebs", "kubernetes.io/cinder"};
+    const char *const users[] = {"0", "65534"}, *const nobody[] = {"nobody"};
     const char *const comma[] = {"a,b"}, *const hole[] = {"a", NULL}, *const ours[] = {"CSIPlugin"};
     const char *many[65];
     struct csireg_error *e = NULL;
@@ -307,6 +309,9 @@ static void test_lists(void **state)
     assert_refused(rc, e, "plugin-types", "NULL");
     rc = csireg_options_set_strings(o, CSIREG_OPTION_PLUGIN_TYPES, ours, 1, (e = NULL, &e));
     assert_refused(rc, e, "plugin-types", "CSIPlugin");
+    rc = csireg_options_set_strings(o, CSIREG_OPTION_ALLOWED_SOCKET_OWNERS, nobody, 1, (e = NULL, &e));
+    assert_refused(rc, e, "allowed-socket-owners", "nobody");
+    assert_int_equal(csireg_options_set_strings(o, CSIREG_OPTION_ALLOWED_SOCKET_OWNERS, users, 2, NULL), CSIREG_OK);
     assert_int_equal(csireg_options_set_strings(o, CSIREG_OPTION_PLUGIN_TYPES, NULL, 0, NULL), CSIREG_OK);
     cr_option_strings(o, CSIREG_OPTION_PLUGIN_TYPES, &n);
     assert_int_equal(n, 0);
