@@ -433,6 +433,7 @@ static int registered(struct cr_instance *i)
     i->driver->published_wall_ms = i->core->now.wall_ms;
     int rc = cr_driver_set_registered(i->driver, &view);
     cr_refresh_schedule(i);
+    cr_probe_schedule(i);
     return rc;
 }
 
@@ -544,6 +545,7 @@ void cr_handshake_timer(struct cr_instance *i)
         node_rpc_failed(i, "CSIDriver", csidriver_error(i, " in time"));
         break;
     case CR_STATE_HANDLER:
+        cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i); /* a late answer changes nothing any more */
         i->token = 0;
         cr_instance_rejected(i, "handler", handler_error(i, "no answer in time"));
         break;

@@ -222,7 +222,6 @@ void cr_instance_succeeded(struct cr_instance *i)
     cr_instance_set_state(i, CR_STATE_REGISTERED);
     tried(i);
     if (i->plugin_accepted) return;
-    cr_probe_schedule(i);
     cr_csidrivers_check(i); /* it may have changed while the attempt ran */
 }
 
