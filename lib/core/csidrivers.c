@@ -86,6 +86,7 @@ static void watch(struct cr_core *core)
                                .timeout_ms = (int64_t)seconds * 1000 + WATCH_GRACE_MS,
                                .watch = true};
     c->watching = true;
+    core->counters.watches++;
     c->watch_started_ms = core->now.mono_ms;
     send(core, &r);
 }
@@ -224,6 +225,7 @@ static void keep_error(struct cr_core *core, struct csireg_error *err)
 static void list_failed(struct cr_core *core, struct csireg_error *err, int64_t retry_after_ms)
 {
     cr_error_prefix(err, "list of csidrivers");
+    core->counters.api_retries++;
     int64_t delay = err->retryable
                         ? cr_backoff_next(&core->csidrivers.backoff, CR_BACKOFF_FIRST_MS, CR_BACKOFF_CAP_MS, &core->rng)
                         : CR_BACKOFF_CAP_MS;

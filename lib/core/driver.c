@@ -61,6 +61,14 @@ void cr_driver_changed(struct cr_driver *d)
     d->status = NULL;
 }
 
+enum cr_driver_state cr_driver_state(const struct cr_driver *d)
+{
+    bool unconfirmed = d->owner && d->owner->state == CR_STATE_UNCONFIRMED;
+    if (d->registered) return unconfirmed ? CR_DRIVER_UNCONFIRMED : CR_DRIVER_REGISTERED;
+    bool removing = d->desired.want == CR_WANT_REMOVE && (!d->owner || d->pending);
+    return removing ? CR_DRIVER_REMOVING : CR_DRIVER_REGISTERING;
+}
+
 static void view_fini(struct csireg_driver *v)
 {
     cr_free(v->name);

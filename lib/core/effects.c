@@ -75,17 +75,18 @@ void cr_emit_close(struct cr_core *core, uint64_t *conn)
     push(core, e);
 }
 
-uint64_t cr_emit_rpc(struct cr_core *core, uint64_t conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
-                     const char *text)
+uint64_t cr_emit_rpc(const struct cr_instance *i, uint64_t conn, enum cr_rpc_method method, int64_t timeout_ms,
+                     bool flag, const char *text)
 {
-    struct cr_effect *e = effect_new(core, CR_EFF_RPC, false);
+    struct cr_effect *e = effect_new(i->core, CR_EFF_RPC, false);
     if (!e) return 0;
     e->conn = conn;
     e->method = method;
     e->timeout_ms = timeout_ms;
     e->flag = flag;
     e->text = cr_strdup(text);
-    if (!text || e->text) return start(core, e);
+    e->driver = i->driver ? cr_strdup(i->driver->name) : NULL; /* for the measurement: it may be missing */
+    if (!text || e->text) return start(i->core, e);
     cr_effect_free(e);
     return 0;
 }

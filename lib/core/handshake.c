@@ -117,7 +117,7 @@ static void registration_connected(struct cr_instance *i, const struct cr_input 
     if (in->error_number == 0) {
         i->conn = in->id;
         cr_instance_set_state(i, CR_STATE_GET_INFO);
-        i->waiting = cr_emit_rpc(core, i->conn, CR_RPC_GET_INFO, core->config.getinfo_timeout_ms, false, NULL);
+        i->waiting = cr_emit_rpc(i, i->conn, CR_RPC_GET_INFO, core->config.getinfo_timeout_ms, false, NULL);
         if (!i->waiting) cr_instance_failed(i, "GetInfo", cr_error_oom());
         return;
     }
@@ -226,7 +226,7 @@ static void call_node(struct cr_instance *i, enum cr_rpc_method method, enum cr_
 {
     int64_t left = i->step_deadline_ms - i->core->now.mono_ms;
     cr_instance_set_state(i, state);
-    i->waiting = cr_emit_rpc(i->core, i->service, method, left, i->flow == CSIREG_FLOW_CONTROLLER, NULL);
+    i->waiting = cr_emit_rpc(i, i->service, method, left, i->flow == CSIREG_FLOW_CONTROLLER, NULL);
     if (!i->waiting) node_rpc_failed(i, step, cr_error_oom());
 }
 
@@ -444,7 +444,7 @@ static void notify_registered(struct cr_instance *i)
         return;
     }
     cr_instance_set_state(i, CR_STATE_NOTIFYING);
-    i->waiting = cr_emit_rpc(i->core, i->conn, CR_RPC_NOTIFY, i->core->config.notify_timeout_ms, true, "");
+    i->waiting = cr_emit_rpc(i, i->conn, CR_RPC_NOTIFY, i->core->config.notify_timeout_ms, true, "");
     if (!i->waiting) cr_instance_unconfirmed(i, cr_error_oom());
 }
 
@@ -551,6 +551,7 @@ void cr_handshake_timer(struct cr_instance *i)
         break;
     case CR_STATE_BACKOFF:
     case CR_STATE_UNCONFIRMED:
+        i->core->counters.retries++;
         cr_instance_start(i);
         break;
     case CR_STATE_REGISTERED:

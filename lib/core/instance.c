@@ -64,6 +64,7 @@ void cr_instance_start(struct cr_instance *i)
     i->token = 0;
     cr_instance_set_state(i, CR_STATE_NEW);
     i->attempts++;
+    i->core->counters.attempts++;
     i->gather_ms = i->core->now.mono_ms;
     i->attempt_seq = ++i->core->seq;
     i->waits_for_name = false;
@@ -76,7 +77,9 @@ void cr_instance_retry(struct cr_instance *i)
 {
     cr_backoff_reset(&i->backoff);
     bool waits = i->state == CR_STATE_BACKOFF || i->state == CR_STATE_UNCONFIRMED || i->state == CR_STATE_STANDBY;
-    if (waits) cr_instance_start(i);
+    if (!waits) return;
+    i->core->counters.retries++;
+    cr_instance_start(i);
 }
 
 /* ---- how an attempt ends ---- */
@@ -93,6 +96,7 @@ static void record(struct cr_instance *i, const char *step, struct csireg_error 
     cr_error_set_step(err, step);
     cr_error_set_driver(err, cr_instance_name(i));
     bool news = !same_error(i->error, err);
+    cr_count_failure(&i->core->counters, step, !err->retryable);
     csireg_error_free(i->error);
     i->error = err;
     i->error_wall_ms = i->core->now.wall_ms;
@@ -194,7 +198,7 @@ void cr_instance_rejected(struct cr_instance *i, const char *step, struct csireg
         if (len > CR_MAX_NOTIFY_ERROR) len = cr_utf8_cut(message, CR_MAX_NOTIFY_ERROR);
         memcpy(text, message, len);
         text[len] = '\0';
-        i->waiting = cr_emit_rpc(i->core, i->conn, CR_RPC_NOTIFY, i->core->config.notify_timeout_ms, false, text);
+        i->waiting = cr_emit_rpc(i, i->conn, CR_RPC_NOTIFY, i->core->config.notify_timeout_ms, false, text);
         if (i->waiting) {
             cr_instance_set_state(i, CR_STATE_REJECTING);
             return;

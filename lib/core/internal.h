@@ -13,6 +13,7 @@
  *   plan.c          what to write next: desired state against the objects as last received
  *   csidrivers.c    CSIDriver objects from one list and watch
  *   status.c        what people and lookups see
+ *   metrics.c       what is counted
  *
  * Object links: core owns instances and drivers; a driver points to the instance that owns the name (owner) and the
  * instance back to it (driver). Both pointers are set and cleared together by cr_driver_claim / cr_driver_release.
@@ -23,6 +24,7 @@
 #include "base/rng.h"
 #include "core/backoff.h"
 #include "core/core.h"
+#include "core/metrics.h"
 #include "core/node.h"
 #include "core/states.h"
 
@@ -93,6 +95,7 @@ int cr_driver_set_registered(struct cr_driver *d, const struct csireg_driver *vi
 /* Lookups stop finding it, the host is told, everything published under the name is to be removed. */
 void cr_driver_unregister(struct cr_driver *d, const struct csireg_error *why);
 void cr_driver_changed(struct cr_driver *d); /* status is stale */
+enum cr_driver_state cr_driver_state(const struct cr_driver *d);
 void cr_driver_free(struct cr_driver *d);
 
 /* ---- an instance ---- */
@@ -346,6 +349,7 @@ struct cr_core {
     bool scan_done, stopping, stopped;
     struct cr_publisher publisher;
     struct cr_csidrivers csidrivers;
+    struct cr_counters counters;
 };
 
 static inline struct cr_instance *cr_instance_of(struct cr_list *l)
@@ -359,8 +363,8 @@ uint64_t cr_emit_connect(struct cr_core *core, const char *path);
 uint64_t cr_emit_probe(struct cr_core *core, const char *path);
 void cr_emit_exhausted(struct cr_core *core, uint64_t token, int result);
 void cr_emit_close(struct cr_core *core, uint64_t *conn); /* 0: nothing; sets it to 0 */
-uint64_t cr_emit_rpc(struct cr_core *core, uint64_t conn, enum cr_rpc_method method, int64_t timeout_ms, bool flag,
-                     const char *text);
+uint64_t cr_emit_rpc(const struct cr_instance *i, uint64_t conn, enum cr_rpc_method method, int64_t timeout_ms,
+                     bool flag, const char *text);
 uint64_t cr_emit_api(struct cr_core *core, struct cr_api_request *request); /* takes the members */
 void cr_emit_cancel_api(struct cr_core *core, uint64_t id);
 void cr_emit_event(struct cr_core *core, enum csireg_event_kind kind, const struct cr_instance *inst,

@@ -127,6 +127,7 @@ static void unusable(struct cr_core *core, const struct csireg_error *err, int64
     struct cr_publisher *pub = &core->publisher;
     int64_t delay = cr_backoff_next(&pub->outage, CR_BACKOFF_FIRST_MS, CR_BACKOFF_CAP_MS, &core->rng);
     pub->unusable = true;
+    core->counters.api_retries++;
     count_tries(core);
     set_api_state(core, "waiting", err);
     cr_publish_pause(core, delay > retry_after_ms ? delay : retry_after_ms);
@@ -154,6 +155,7 @@ void cr_publish_try_again(struct cr_core *core, const struct csireg_error *err)
     struct cr_publisher *pub = &core->publisher;
     int64_t cap = installs_pending(core) ? CR_CONFLICT_CAP_MS : CR_BACKOFF_CAP_MS;
     count_tries(core);
+    core->counters.api_retries++;
     csireg_error_free(pub->error);
     pub->error = cr_error_copy(err);
     pub->error_wall_ms = core->now.wall_ms;
@@ -331,6 +333,14 @@ static void name_object(const struct cr_core *core, enum cr_op op, struct csireg
     if (err) cr_error_prefix(err, "%s of %s %s", ops[op].verb, on_node(op) ? "Node" : "CSINode", core->node_name);
 }
 
+static void count_conflict(struct cr_core *core, enum cr_op op)
+{
+    if (on_node(op))
+        core->counters.node_conflicts++;
+    else
+        core->counters.csinode_conflicts++;
+}
+
 static void handle(struct cr_core *core, enum cr_op op, const struct cr_api_answer *a)
 {
     json_t *body = NULL;
@@ -338,6 +348,7 @@ static void handle(struct cr_core *core, enum cr_op op, const struct cr_api_answ
     const char *kind = op == CR_OP_DELETE_CSINODE ? NULL : on_node(op) ? "Node" : "CSINode";
     enum cr_api_class class = cr_api_classify(a, kind, &body, &err);
     name_object(core, op, err);
+    if (class == CR_API_CONFLICT || class == CR_API_ALREADY_EXISTS) count_conflict(core, op);
     if (class != CR_API_REFUSED) forget(core, op); /* only a refusal says for sure that nothing changed */
     switch (class) {
     case CR_API_OK:

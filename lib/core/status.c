@@ -59,12 +59,6 @@ static json_t *socket_json(const struct cr_instance *i)
     return o;
 }
 
-static const char *driver_state(const struct cr_driver *d)
-{
-    if (d->registered) return d->owner && d->owner->state == CR_STATE_UNCONFIRMED ? "unconfirmed" : "registered";
-    return d->desired.want == CR_WANT_REMOVE && (!d->owner || d->pending) ? "removing" : "registering";
-}
-
 static json_t *pending_json(const struct cr_driver *d)
 {
     static const char *const what[] = {"", "removal from Node and CSINode", "entry in spec.drivers, labels, annotation",
@@ -92,7 +86,7 @@ static json_t *driver_json(const struct cr_driver *d)
 {
     json_t *o = json_object(), *warnings = json_array();
     set_text(o, "name", d->name);
-    set_text(o, "state", driver_state(d));
+    set_text(o, "state", cr_driver_state_name(cr_driver_state(d)));
     set_time(o, "since", d->since_wall_ms);
     set_registration(o, d);
     if (d->owner) set_time(o, "unreachableSince", d->owner->unreachable_wall_ms);
