@@ -69,4 +69,8 @@
 #define CR_MAX_COMMANDS (64 * 1024) /* calls of the host that the engine has not taken yet */
 #define CR_MAX_STATUS (64 * 1024 * 1024) /* bytes of the status document */
 
+/* Metrics. */
+#define CR_MAX_MEASURED_DRIVERS CR_MAX_SOCKETS /* driver names with latencies of their own */
+#define CR_MAX_REQUEST_TALLIES 256             /* combinations of verb, resource and HTTP status counted apart */
+
 #endif

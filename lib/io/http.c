@@ -122,6 +122,40 @@ json_t *cr_http_request_counts(const struct cr_http *http)
     return object;
 }
 
+static struct cr_http_tally *find_tally(struct cr_http *http, const struct cr_api_request *r, int code)
+{
+    for (size_t i = 0; i < http->n_tallies; i++) {
+        struct cr_http_tally *t = &http->tallies[i];
+        if (t->code == code && strcmp(t->verb, r->verb) == 0 && strcmp(t->resource, r->resource) == 0) return t;
+    }
+    return NULL;
+}
+
+static struct cr_http_tally *add_tally(struct cr_http *http, const struct cr_api_request *r, int code)
+{
+    if (http->n_tallies == sizeof http->tallies / sizeof *http->tallies) return NULL;
+    http->tallies[http->n_tallies] = (struct cr_http_tally){r->verb, r->resource, code, 0};
+    return &http->tallies[http->n_tallies++];
+}
+
+static void tally(struct cr_http *http, const struct cr_http_transfer *t)
+{
+    int code = t->answer.transport == CR_TRANSPORT_OK ? t->answer.status : -(int)t->answer.transport;
+    struct cr_http_tally *found = find_tally(http, &t->request, code);
+    if (!found && http->n_tallies >= CR_MAX_REQUEST_TALLIES) {
+        code = 0;
+        found = find_tally(http, &t->request, code);
+    }
+    if (!found) found = add_tally(http, &t->request, code); /* one row more for each kind of request */
+    if (found) found->n++;
+}
+
+const struct cr_http_tally *cr_http_tallies(const struct cr_http *http, size_t *out_n)
+{
+    *out_n = http->n_tallies;
+    return http->tallies;
+}
+
 /* ---- credentials ---- */
 
 /* Looks at the files. < 0: what is there now must not be used, because the server refused it and nothing newer can be
@@ -274,6 +308,7 @@ static void deliver(struct cr_http *http)
     }
     for (struct cr_list *n; (n = cr_list_pop(&http->finished));) {
         struct cr_http_transfer *t = transfer_of(n);
+        tally(http, t);
         http->handlers.done(http->handlers.user, t->id, &t->answer);
         recycle(t);
     }

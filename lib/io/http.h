@@ -52,6 +52,15 @@ void cr_http_perform(struct cr_http *http); /* moves transfers on, calls handler
 void cr_http_poll(struct cr_http *http, struct curl_waitfd *extra, unsigned n_extra, int timeout_ms);
 void cr_http_wakeup(struct cr_http *http); /* any thread */
 
+/* How many requests ended how. code: the HTTP status; minus the enum cr_transport where no answer came; 0: another
+ * status when there are CR_MAX_REQUEST_TALLIES rows already. verb and resource: static. */
+struct cr_http_tally {
+    const char *verb, *resource;
+    int code;
+    uint64_t n;
+};
+const struct cr_http_tally *cr_http_tallies(const struct cr_http *http, size_t *out_n); /* until the next perform */
+
 /* {"get csinodes": 4, ...}: requests sent so far, by verb and resource; new reference. */
 json_t *cr_http_request_counts(const struct cr_http *http);
 

@@ -15,9 +15,12 @@
 
 #include <curl/curl.h>
 
+#include "base/bounds.h"
 #include "base/buf.h"
 #include "base/list.h"
 #include "io/http.h"
+
+#define CR_REQUEST_KINDS 16 /* more than there are combinations of verb and resource */
 
 struct cr_http_identity {
     unsigned refs;
@@ -76,6 +79,8 @@ struct cr_http {
     size_t n_sockets, cap_sockets;
     struct cr_http_count *counts;
     size_t n_counts, cap_counts;
+    struct cr_http_tally tallies[CR_MAX_REQUEST_TALLIES + CR_REQUEST_KINDS];
+    size_t n_tallies;
 };
 
 /* http_identity.c */

@@ -175,6 +175,7 @@ static bool polling(const struct cr_watcher *w) { return w->root && w->fd < 0; }
 static void full_scan(struct cr_watcher *w)
 {
     w->scan_due = w->short_of_memory = false;
+    w->scans++;
     w->hit = 0;
     if (w->root) check_registry(w);
     if (!w->root)
@@ -236,6 +237,7 @@ void cr_watcher_status(const struct cr_watcher *w, struct cr_watcher_status *out
         .sockets = w->n_known,
         .last_event_wall_ms = w->last_event_wall_ms,
         .scan_done = w->scan_done,
+        .scans = w->scans,
         .warnings = w->warning_list,
         .generation = w->generation,
     };

@@ -100,7 +100,7 @@ struct cr_watcher {
     enum cr_watcher_mode mode;
     int64_t last_event_wall_ms;
     bool scan_done;
-    uint64_t generation;
+    uint64_t scans, generation;
     char *warnings[CR_WARN_COUNT];
     const char *warning_list[CR_WARN_COUNT + 1];
     unsigned hit;    /* warnings met since the last full scan began, as bits */
