@@ -6,6 +6,7 @@
  *   manager.h   the manager: start and stop, the three doors for sockets and drivers, lookups, status
  *   event.h     what the manager tells: driver registered, gone, failed, ...
  *   error.h     why something failed
+ *   metrics.h   what the manager counts and measures, for a host that exports it
  *   log.h       one line at a time, for a callback of the host
  *
  * The life of a host: csireg_options_new, _set_...; csireg_manager_new, _start; poll csireg_manager_fd and read
@@ -30,6 +31,7 @@
 #include <csireg/event.h>
 #include <csireg/log.h>
 #include <csireg/manager.h>
+#include <csireg/metrics.h>
 #include <csireg/options.h>
 #include <csireg/version.h>
 

@@ -22,6 +22,7 @@
  *   fd               yes    yes       yes         yes              -
  *   next_event       yes    yes       yes          -               -
  *   status_json       -     yes       yes          -               -
+ *   metrics           -     yes       yes          -               -
  *   all others        -     yes        -           -               -
  *
  * A call out of turn fails with STATE, in a child of the process that made the manager with FORKED; a NULL manager is

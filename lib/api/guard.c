@@ -24,6 +24,7 @@ static const struct {
     [CR_CALL_RETRY] = {"retry", CR_PHASE_STARTED, false},
     [CR_CALL_PLUGIN_RESULT] = {"plugin_result", CR_PHASE_STARTED, false},
     [CR_CALL_STATUS_JSON] = {"status_json", CR_PHASE_STARTED | CR_PHASE_STOPPED, false},
+    [CR_CALL_METRICS] = {"metrics", CR_PHASE_STARTED | CR_PHASE_STOPPED, false},
     [CR_CALL_WAIT_INITIAL] = {"wait_initial", CR_PHASE_STARTED, false},
     [CR_CALL_EXHAUSTED] = {"exhausted", CR_PHASE_STARTED, false},
 };

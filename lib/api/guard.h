@@ -9,6 +9,7 @@
  *   fd               yes    yes       yes         yes              -
  *   next_event       yes    yes       yes          -               -
  *   status_json       -     yes       yes          -               -
+ *   metrics           -     yes       yes          -               -
  *   all others        -     yes        -           -               -
  *
  * A call out of turn fails with STATE, in a child with FORKED; nothing else of the manager is touched then.
@@ -36,6 +37,7 @@ enum cr_call {
     CR_CALL_RETRY,
     CR_CALL_PLUGIN_RESULT,
     CR_CALL_STATUS_JSON,
+    CR_CALL_METRICS,
     CR_CALL_WAIT_INITIAL,
     CR_CALL_EXHAUSTED,
     CR_CALL_COUNT

@@ -13,6 +13,7 @@
 
 #include "api/config.h"
 #include "api/guard.h"
+#include "api/metrics.h"
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "base/utf8.h"
@@ -326,6 +327,18 @@ int csireg_manager_status_json(struct csireg_manager *m, char **out_text)
     cr_snapshot_unref(s);
     if (!text) return CSIREG_ERR_NOMEM;
     *out_text = text;
+    return CSIREG_OK;
+}
+
+int csireg_manager_metrics(struct csireg_manager *m, struct csireg_metrics **out_metrics)
+{
+    int rc = out_metrics ? enter(m, CR_CALL_METRICS, NULL) : CSIREG_ERR_INVALID;
+    if (rc != CSIREG_OK) return rc;
+    struct cr_snapshot *s = cr_board_get(cr_engine_board(m->engine));
+    if (!s) return CSIREG_ERR_STATE; /* as status */
+    struct csireg_metrics *metrics = cr_metrics_list(s, cr_events_length(cr_engine_events(m->engine)));
+    if (!metrics) return CSIREG_ERR_NOMEM;
+    *out_metrics = metrics;
     return CSIREG_OK;
 }
 

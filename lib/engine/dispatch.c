@@ -12,6 +12,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "engine/state.h"
+#include "engine/timed.h"
 #include "io/rpc_dial.h"
 
 /* ---- log and warnings ---- */
@@ -51,7 +52,7 @@ static void path_input(struct cr_engine *e, enum cr_input_kind kind, const char 
 static void on_api_done(void *user, uint64_t id, struct cr_api_answer *answer)
 {
     struct cr_engine *e = user;
-    e->requested = true;
+    e->counted = true;
     cr_engine_input(e, &(struct cr_input){.kind = CR_IN_API_DONE, .id = id, .api = answer});
 }
 
@@ -143,6 +144,8 @@ static void command(struct cr_engine *e, struct cr_command *c)
 
 static void call_done(struct cr_engine *e, struct cr_rpc_call *call)
 {
+    cr_latencies_end(&e->latencies, e->core, call->id, call->result.code, cr_timed_now_us());
+    e->counted = true;
     cr_engine_input(e, &(struct cr_input){.kind = CR_IN_RPC_DONE, .id = call->id, .rpc = &call->result});
     cr_rpc_call_free(call);
 }
@@ -185,6 +188,7 @@ static void start_rpc(struct cr_engine *e, const struct cr_effect *f)
 {
     struct cr_conn *conn = cr_connections_get(&e->connections, f->conn);
     if (conn) {
+        cr_latencies_begin(&e->latencies, f->id, f->driver, f->method, cr_timed_now_us());
         cr_rpc_start(conn, f->id, f->method, f->timeout_ms, f->flag, f->text);
         return;
     }
@@ -194,7 +198,7 @@ static void start_rpc(struct cr_engine *e, const struct cr_effect *f)
 
 static void start_request(struct cr_engine *e, struct cr_effect *f)
 {
-    e->requested = e->stirred = true;
+    e->counted = e->stirred = true;
     cr_http_start(e->http, f->id, &f->request);
 }
 

@@ -6,46 +6,48 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #include "base/mem.h"
 #include "engine/document.h"
 #include "engine/state.h"
+#include "engine/timed.h"
 
 static _Thread_local const struct cr_engine *self; /* the engine that this thread runs */
 
 /* ---- snapshots and events ---- */
 
-static int64_t now_us(void)
-{
-    struct timespec t = {0};
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
-
-static uint64_t registry_generation(const struct cr_engine *e)
+static struct cr_watcher_status registry_status(const struct cr_engine *e)
 {
     struct cr_watcher_status status = {.generation = 0};
     if (e->watcher) cr_watcher_status(e->watcher, &status);
-    return status.generation;
+    return status;
 }
 
 static bool snapshot_is_old(const struct cr_engine *e)
 {
-    return e->requested || cr_core_generation(e->core) != e->shown_core || registry_generation(e) != e->shown_registry;
+    struct cr_watcher_status registry = registry_status(e);
+    return e->counted || cr_core_generation(e->core) != e->shown_core || registry.generation != e->shown_registry ||
+           registry.scans != e->shown_scans;
 }
 
 static struct cr_snapshot *take_snapshot(struct cr_engine *e)
 {
-    struct cr_watcher_status registry = {.generation = 0};
-    if (e->watcher) cr_watcher_status(e->watcher, &registry);
+    struct cr_watcher_status registry = registry_status(e);
     struct cr_document d = {.core = cr_core_status(e->core),
                             .requests = cr_http_request_counts(e->http),
                             .node_name = e->config.core.node_name,
                             .access = e->config.access,
                             .registry = e->watcher ? &registry : NULL};
     json_t *status = cr_document_build(&d);
-    return cr_snapshot_new(cr_core_drivers(e->core), status, cr_core_initial_done(e->core));
+    struct cr_metrics *metrics = cr_metrics_new(e->core, &e->latencies, e->http, e->watcher ? &registry : NULL);
+    struct cr_snapshot *s = cr_snapshot_new(cr_core_drivers(e->core), status, cr_core_initial_done(e->core));
+    if (!s || !metrics) {
+        cr_snapshot_unref(s);
+        cr_metrics_free(metrics);
+        return NULL;
+    }
+    s->metrics = metrics;
+    return s;
 }
 
 /* False: no memory; the old snapshot stays. */
@@ -54,8 +56,9 @@ static bool show_snapshot(struct cr_engine *e)
     struct cr_snapshot *s = take_snapshot(e);
     if (!s) return false;
     e->shown_core = cr_core_generation(e->core);
-    e->shown_registry = registry_generation(e);
-    e->requested = false;
+    e->shown_registry = registry_status(e).generation;
+    e->shown_scans = registry_status(e).scans;
+    e->counted = false;
     cr_board_publish(&e->board, s);
     return true;
 }
@@ -71,11 +74,11 @@ static void release_news(struct cr_engine *e)
 /* Events and answers follow the snapshot that agrees with them: a host that reads REGISTERED finds the driver. */
 static void publish(struct cr_engine *e)
 {
-    int64_t begin = now_us();
+    int64_t begin = cr_timed_now_us();
     if (snapshot_is_old(e)) {
         if (begin < e->publish_after_us) return;
         bool shown = show_snapshot(e);
-        int64_t end = now_us();
+        int64_t end = cr_timed_now_us();
         e->publish_after_us = end + (shown ? 9 * (end - begin) : 100000);
         if (!shown) return;
     }
@@ -259,6 +262,7 @@ int cr_engine_new(struct cr_engine **out, const struct cr_engine_config *config,
     cr_list_init(&e->held);
     cr_connections_init(&e->connections);
     cr_reported_init(&e->reported);
+    cr_latencies_init(&e->latencies);
     e->stop_command = CR_NEW(struct cr_command);
     e->stopped_event = cr_event_new(CSIREG_EVENT_STOPPED, NULL, NULL);
     int err = make_parts(e);
@@ -277,6 +281,7 @@ void cr_engine_free(struct cr_engine *e)
     if (!e) return;
     for (struct cr_list *n; (n = cr_list_pop(&e->held));) csireg_event_free(CR_CONTAINER(n, struct csireg_event, node));
     cr_reported_fini(&e->reported);
+    cr_latencies_fini(&e->latencies);
     if (e->made > 3) cr_events_fini(&e->events);
     if (e->made > 2) cr_answers_fini(&e->answers);
     if (e->made > 1) cr_board_fini(&e->board);

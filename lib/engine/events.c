@@ -153,3 +153,11 @@ struct csireg_event *cr_events_pop(struct cr_events *q)
     pthread_mutex_unlock(&q->mutex);
     return e;
 }
+
+size_t cr_events_length(struct cr_events *q)
+{
+    pthread_mutex_lock(&q->mutex);
+    size_t n = q->n;
+    pthread_mutex_unlock(&q->mutex);
+    return n;
+}

@@ -41,5 +41,6 @@ void cr_events_fini(struct cr_events *q);
 
 void cr_events_push(struct cr_events *q, struct csireg_event *event); /* takes the event, gives it its generation */
 struct csireg_event *cr_events_pop(struct cr_events *q);              /* oldest first, the caller's; NULL: none */
+size_t cr_events_length(struct cr_events *q);
 
 #endif

@@ -33,6 +33,7 @@ void cr_snapshot_unref(struct cr_snapshot *s)
 {
     if (!s || atomic_fetch_sub(&s->refs, 1) > 1) return;
     fini(s->drivers, s->status);
+    cr_metrics_free(s->metrics);
     cr_free(s);
 }
 

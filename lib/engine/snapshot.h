@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lookups and status read: an immutable picture of the engine's state, counted, and the place where the newest one
- * hangs. The engine publishes; any thread takes a reference and reads it without touching the engine.
+ * What lookups, status and metrics read: an immutable picture of the engine's state, counted, and the place where the
+ * newest one hangs. The engine publishes; any thread takes a reference and reads it without touching the engine.
  */
 #ifndef CR_ENGINE_SNAPSHOT_H
 #define CR_ENGINE_SNAPSHOT_H
@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "core/core.h"
+#include "engine/metrics.h"
 
 /* Parts of one status document live on in the next, on other threads. */
 #if !JSON_HAVE_ATOMIC_BUILTINS && !JSON_HAVE_SYNC_BUILTINS
@@ -24,6 +25,7 @@ struct cr_snapshot {
     bool initial_done;
     struct csireg_driver **drivers; /* NULL-terminated */
     json_t *status;
+    struct cr_metrics *metrics; /* owned; NULL until it is set */
 };
 
 /* Takes drivers and status, also when it fails. NULL: no memory, or one of them is NULL. */

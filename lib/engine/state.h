@@ -6,6 +6,7 @@
 #include "engine/answers.h"
 #include "engine/connections.h"
 #include "engine/engine.h"
+#include "engine/metrics.h"
 #include "engine/reported.h"
 #include "io/http.h"
 #include "io/rpc.h"
@@ -34,13 +35,15 @@ struct cr_engine {
     struct cr_rpc *rpc;
     struct cr_connections connections;
     struct cr_reported reported;
+    struct cr_latencies latencies;
     struct cr_list held; /* events that wait for the snapshot that agrees with them */
     bool answered;       /* an answer waits for its snapshot likewise */
     bool running;
     bool stirred;                        /* the HTTP client has something to do before the next sleep */
-    bool requested;                      /* a request was sent or answered since the last snapshot */
+    bool counted;                        /* a request or call began or ended since the last snapshot */
     uint64_t shown_core, shown_registry; /* generations in the last snapshot */
-    int64_t publish_after_us;            /* monotonic: snapshots take at most a tenth of the thread's time */
+    uint64_t shown_scans;
+    int64_t publish_after_us; /* monotonic: snapshots take at most a tenth of the thread's time */
 };
 
 /* dispatch.c */

@@ -24,3 +24,10 @@ struct timespec cr_timed_in(int64_t ms)
     t.tv_nsec = (long)(ns % 1000000000);
     return t;
 }
+
+int64_t cr_timed_now_us(void)
+{
+    struct timespec t = {0};
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}

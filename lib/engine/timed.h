@@ -11,4 +11,6 @@ int cr_timed_init(pthread_cond_t *c); /* a condition on CLOCK_MONOTONIC; 0 or an
 /* For pthread_cond_timedwait on such a condition; ms >= 0, past a year counts as a year. */
 struct timespec cr_timed_in(int64_t ms);
 
+int64_t cr_timed_now_us(void); /* CLOCK_MONOTONIC */
+
 #endif

@@ -377,3 +377,5 @@ void cr_rpc_call_free(struct cr_rpc_call *call)
         cr_free(c);
     unref(conn);
 }
+
+const char *cr_rpc_method_path(enum cr_rpc_method method) { return cr_wire_method_name(method); }

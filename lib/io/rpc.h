@@ -50,4 +50,6 @@ void cr_rpc_start(struct cr_conn *conn, uint64_t id, enum cr_rpc_method method, 
 void cr_rpc_cancel(struct cr_rpc *rpc, uint64_t id); /* unknown id: nothing */
 void cr_rpc_call_free(struct cr_rpc_call *call);
 
+const char *cr_rpc_method_path(enum cr_rpc_method method); /* static: "/csi.v1.Node/NodeGetInfo" */
+
 #endif

@@ -79,6 +79,14 @@ static int call_status(struct csireg_manager *m)
     return rc;
 }
 
+static int call_metrics(struct csireg_manager *m)
+{
+    struct csireg_metrics *metrics = NULL;
+    int rc = csireg_manager_metrics(m, &metrics);
+    csireg_metrics_free(metrics);
+    return rc;
+}
+
 static int call_wait(struct csireg_manager *m) { return past_the_guard(csireg_manager_wait_initial(m, 0)); }
 
 static int call_exhausted(struct csireg_manager *m)
@@ -103,6 +111,7 @@ static const struct {
     {call_retry, "retry", false, true, false, false},
     {call_plugin_result, "plugin_result", false, true, false, false},
     {call_status, "status_json", false, true, true, false},
+    {call_metrics, "metrics", false, true, true, false},
     {call_wait, "wait_initial", false, true, false, false},
     {call_exhausted, "exhausted", false, true, false, false},
 };
