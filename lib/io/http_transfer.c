@@ -318,9 +318,10 @@ static bool is_answer(const struct cr_http_transfer *t) { return t->head_complet
 
 void cr_http_transfer_end(struct cr_http_transfer *t, CURLcode code)
 {
-    if (t->cancelled) return cr_http_transfer_fail(t, CR_TRANSPORT_CANCELLED, NULL);
     if (code == CURLE_OK && !is_answer(t)) code = CURLE_PARTIAL_FILE;
+    bool last_line = t->request.watch && code == CURLE_OK && !t->cancelled;
+    if (last_line) deliver_line(t); /* one that the end of the answer ended; whoever takes it may cancel */
+    if (t->cancelled) return cr_http_transfer_fail(t, CR_TRANSPORT_CANCELLED, NULL);
     if (code != CURLE_OK) return fail_with_code(t, code);
-    if (t->request.watch) deliver_line(t); /* one that the end of the answer ended */
     succeed(t);
 }
