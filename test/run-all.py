@@ -6,6 +6,7 @@ A stage is a command. Its tests are counted from what it prints (cmocka's and ou
 no count is one test. The output of a stage that failed is shown; all of it is in build/test-logs/.
 """
 import argparse
+import concurrent.futures
 import glob
 import os
 import re
@@ -25,7 +26,7 @@ TAIL = 60
 class Stage:
     """One command and what it counted."""
 
-    def __init__(self, name, *argv, env=None, timeout=420):
+    def __init__(self, name, *argv, env=None, timeout=240):
         self.name, self.argv, self.env, self.timeout = name, argv, env or {}, timeout
         self.passed = self.failed = 0
         self.seconds, self.output = 0.0, ""
@@ -92,51 +93,56 @@ def valgrind():
     return VALGRIND + ((f"--suppressions={suppressions}",) if os.path.exists(suppressions) else ())
 
 
-def plain(stages):
-    """The build as shipped: everything, the scenarios that wait long beside the rest."""
-    stages += unit_stages("build", "unit")
-    stages += [make("sim", "sim"), integration("integration", "build", "--fast"),
-               Stage("demo", sys.executable, "test/demo/demo.py"), make("abi", "abi"), make("lint", "lint")]
+def phases(quick):
+    """Lists of stages; those of one list run two at a time, the lists one after the other. What builds or measures is alone."""
+    plain = [[make("build", "WERROR=1", "all", "unit-programs")], unit_stages("build", "unit") + [make("sim", "sim")],
+             [integration("integration", "build", "--fast")], [Stage("demo", sys.executable, "test/demo/demo.py")],
+             [make("abi", "abi"), make("lint", "lint")]]
+    if quick:
+        return plain
+    return plain + [
+        [make("sanitizer build", "SAN=1", "all", "unit-programs")],
+        unit_stages("build/san", "sanitized unit") + [make("sanitized sim", "SAN=1", "sim", "SEEDS=400")],
+        [integration("sanitized integration", "build/san", "--fast")], unit_stages("build", "valgrind unit", valgrind()),
+        [make("clang build", "CC=clang", "WERROR=1", "all", "unit-programs")]]
 
 
-def checked(stages):
-    """The same under sanitizers and valgrind, and the other compiler."""
-    stages += [make("sanitizer build", "SAN=1", "all", "unit-programs")] + unit_stages("build/san", "sanitized unit")
-    stages += [make("sanitized sim", "SAN=1", "sim", "SEEDS=400"), integration("sanitized integration", "build/san", "--fast")]
-    stages += unit_stages("build", "valgrind unit", valgrind())
-    stages += [make("clang build", "CC=clang", "WERROR=1", "all", "unit-programs")]
+def run_phase(stages):
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        return all(list(pool.map(Stage.run, stages)))
+
+
+def run(groups, slow):
+    """Without a build there is nothing to test; what waits long runs beside all the rest."""
+    if not run_phase(groups[0]):
+        return
+    beside = threading.Thread(target=run_phase, args=(slow,))
+    beside.start()
+    for stages in groups[1:]:
+        run_phase(stages)
+    beside.join()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-k", metavar="PATTERN", default="", help="only stages whose name contains PATTERN")
+    parser.add_argument("-k", metavar="PATTERN", default="", help="build, and only stages whose name contains PATTERN")
     parser.add_argument("--list", action="store_true", help="print the names of the stages")
     parser.add_argument("--quick", action="store_true", help="without sanitizers, valgrind and clang")
     options = parser.parse_args()
 
-    first, slow, stages = make("build", "WERROR=1", "all", "unit-programs"), integration("slow integration", "build", "--slow"), []
-    plain(stages)
-    if not options.quick:
-        checked(stages)
-    everything = [first, slow] + stages
+    groups = phases(options.quick)
+    groups[1:] = [[stage for stage in stages if options.k in stage.name] for stages in groups[1:]]
+    slow = [stage for stage in [integration("slow integration", "build", "--slow")] if options.k in stage.name]
+    everything = [stage for stages in groups for stage in stages] + slow
     if options.list:
         print("\n".join(stage.name for stage in everything))
         return 0
-
     begin = time.monotonic()
-    wanted = [stage for stage in stages if options.k in stage.name]
-    if first.run():
-        beside = threading.Thread(target=slow.run) if options.k in slow.name else None
-        if beside:
-            beside.start()
-        for stage in wanted:
-            stage.run()
-        if beside:
-            beside.join()
+    run(groups, slow)
     passed, failed = (sum(getattr(stage, what) for stage in everything) for what in ("passed", "failed"))
     print(f"in {time.monotonic() - begin:.0f} s")
     print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return 1 if failed or not passed else 0
 
 
 if __name__ == "__main__":

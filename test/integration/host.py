@@ -37,6 +37,7 @@ SIGNATURES = {
     "csireg_manager_driver_deregister": (I, P, S, S, P), "csireg_manager_lookup": (I, P, S, ctypes.POINTER(P)),
     "csireg_manager_retry": (I, P, S, P), "csireg_manager_plugin_result": (I, P, ctypes.c_uint64, I, S, P),
     "csireg_manager_status_json": (I, P, ctypes.POINTER(P)), "csireg_manager_wait_initial": (I, P, L),
+    "csireg_manager_exhausted": (I, P, S, L, ctypes.POINTER(I)),
     "csireg_driver_name": (S, P), "csireg_driver_endpoint": (S, P), "csireg_driver_version": (S, P),
     "csireg_driver_node_id": (S, P), "csireg_driver_flow": (I, P), "csireg_driver_free": (None, P),
     "csireg_event_kind": (I, P), "csireg_event_kind_name": (S, I), "csireg_event_driver": (S, P),
@@ -134,6 +135,12 @@ class Host:
 
     def do_wait_initial(self, milliseconds):
         return {"rc": self.code(self.lib.csireg_manager_wait_initial(self.manager, milliseconds))}
+
+    def do_exhausted(self, name, milliseconds):
+        result = I(0)
+        rc = self.lib.csireg_manager_exhausted(self.manager, text(name), milliseconds, ctypes.byref(result))
+        names = ("", "REFRESHED", "UNCHANGED", "FAILED", "NO_PERIOD", "DELEGATED")
+        return {"rc": self.code(rc), "result": names[result.value]}
 
     def do_lookup(self, name):
         driver = P()
