@@ -49,8 +49,9 @@ static bool add(json_t **root, const char *path, json_t *value)
 static bool replace(json_t **root, const char *path, json_t *value)
 {
     char *last = NULL;
-    bool list = *path && json_is_array(as_pointer_parent(*root, path, &last)), removed = as_pointer_remove(*root, path);
-    free(last);
+    const json_t *parent = as_pointer_parent(*root, path, &last);
+    bool list = json_is_array(parent), removed = as_pointer_remove(*root, path);
+    if (parent) free(last);
     if (removed || !list) return add(root, path, value);
     json_decref(value);
     return false;
