@@ -10,7 +10,6 @@
 #include "base/mem.h"
 #include "io/http_internal.h"
 
-#define MAX_IDLE_HANDLES  4
 #define MAX_CONNECTIONS   8    /* kept open */
 #define CHECK_INTERVAL_MS 1000 /* between looks at the credential files while nothing is asked */
 #define BRAKE_MS          10   /* when libcurl cannot poll */
@@ -62,7 +61,6 @@ int cr_http_new(struct cr_http **out, struct cr_access *access, const struct cr_
     cr_list_init(&http->starting);
     cr_list_init(&http->running);
     cr_list_init(&http->finished);
-    cr_list_init(&http->idle);
     int rc = set_up(http, error);
     if (rc == 0)
         *out = http;
@@ -83,7 +81,6 @@ void cr_http_free(struct cr_http *http)
     free_list(&http->running);
     free_list(&http->starting);
     free_list(&http->finished);
-    free_list(&http->idle);
     curl_multi_cleanup(http->multi);
     cr_http_identity_unref(http->identity);
     cr_free(http->sockets);
@@ -220,17 +217,9 @@ static void launch(struct cr_http_transfer *t)
     cr_list_append(&http->running, &t->node);
 }
 
-static struct cr_http_transfer *take_idle(struct cr_http *http)
-{
-    struct cr_list *n = cr_list_pop(&http->idle);
-    if (!n) return cr_http_transfer_new(http);
-    http->n_idle--;
-    return transfer_of(n);
-}
-
 void cr_http_start(struct cr_http *http, uint64_t id, struct cr_api_request *request)
 {
-    struct cr_http_transfer *t = take_idle(http);
+    struct cr_http_transfer *t = cr_http_transfer_new(http);
     if (!t) {
         struct cr_api_answer answer = {.transport = CR_TRANSPORT_NOMEM, .retry_after_ms = -1};
         cr_api_request_fini(request);
@@ -291,15 +280,6 @@ static void collect(struct cr_http *http)
     }
 }
 
-static void recycle(struct cr_http_transfer *t)
-{
-    struct cr_http *http = t->http;
-    cr_http_transfer_reset(t);
-    if (http->n_idle == MAX_IDLE_HANDLES) return cr_http_transfer_free(t);
-    cr_list_append(&http->idle, &t->node);
-    http->n_idle++;
-}
-
 static void deliver(struct cr_http *http)
 {
     if (http->tell_changed) {
@@ -310,7 +290,7 @@ static void deliver(struct cr_http *http)
         struct cr_http_transfer *t = transfer_of(n);
         tally(http, t);
         http->handlers.done(http->handlers.user, t->id, &t->answer);
-        recycle(t);
+        cr_http_transfer_free(t);
     }
 }
 

@@ -92,13 +92,6 @@ static bool fill(struct cr_http_identity *id, const struct cr_access *access)
     return ok;
 }
 
-static void drop_idle(struct cr_http *http)
-{
-    for (struct cr_list *n; (n = cr_list_pop(&http->idle));)
-        cr_http_transfer_free(CR_CONTAINER(n, struct cr_http_transfer, node));
-    http->n_idle = 0;
-}
-
 int cr_http_renew_identity(struct cr_http *http, struct csireg_error **error)
 {
     struct cr_http_identity *id = CR_NEW(struct cr_http_identity);
@@ -108,7 +101,6 @@ int cr_http_renew_identity(struct cr_http *http, struct csireg_error **error)
         cr_http_identity_unref(id);
         return cr_error_put(error, cr_error_oom());
     }
-    drop_idle(http); /* their handles have the old one */
     cr_http_identity_unref(http->identity);
     http->identity = id;
     http->generation = id->generation;

@@ -7,8 +7,8 @@
  * generation that opened it, and a socket of an older generation is shut down as soon as no transfer of that generation
  * runs, so that libcurl finds it dead and does not use it again.
  *
- * A transfer is in exactly one of the lists starting, running, finished, idle. libcurl is entered from cr_http_perform
- * and cr_http_poll only: what callbacks ask for waits in `starting` or as `cancelled`.
+ * A transfer is in exactly one of the lists starting, running, finished. libcurl is entered from cr_http_perform and
+ * cr_http_poll only: what callbacks ask for waits in `starting` or as `cancelled`.
  */
 #ifndef CR_IO_HTTP_INTERNAL_H
 #define CR_IO_HTTP_INTERNAL_H
@@ -73,8 +73,7 @@ struct cr_http {
     bool tell_changed; /* credentials_changed is due */
     bool some_cancelled;
     int64_t checked_ms; /* when credential files were looked at last */
-    struct cr_list starting, running, finished, idle;
-    size_t n_idle;
+    struct cr_list starting, running, finished;
     struct cr_http_socket *sockets;
     size_t n_sockets, cap_sockets;
     struct cr_http_count *counts;
@@ -94,7 +93,6 @@ void cr_http_shut_old_sockets(struct cr_http *http);      /* unless a request of
 /* http_transfer.c */
 struct cr_http_transfer *cr_http_transfer_new(struct cr_http *http); /* NULL: no memory */
 void cr_http_transfer_free(struct cr_http_transfer *t);
-void cr_http_transfer_reset(struct cr_http_transfer *t);   /* forgets request and answer, keeps the handle */
 bool cr_http_transfer_prepare(struct cr_http_transfer *t); /* sets up the handle for request; false: no memory */
 void cr_http_transfer_end(struct cr_http_transfer *t, CURLcode code); /* fills answer */
 void cr_http_transfer_fail(struct cr_http_transfer *t, enum cr_transport transport, const char *text);

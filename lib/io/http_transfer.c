@@ -28,31 +28,10 @@ struct cr_http_transfer *cr_http_transfer_new(struct cr_http *http)
     return t;
 }
 
-static void drop_handle(struct cr_http_transfer *t)
-{
-    curl_easy_cleanup(t->easy);
-    t->easy = NULL;
-    cr_http_identity_unref(t->identity);
-    t->identity = NULL;
-}
-
-void cr_http_transfer_reset(struct cr_http_transfer *t)
-{
-    cr_api_request_fini(&t->request);
-    cr_api_answer_fini(&t->answer);
-    cr_buf_free(&t->body);
-    cr_buf_free(&t->line);
-    t->answer.retry_after_ms = -1;
-    t->header_bytes = 0;
-    t->head_complete = false;
-    t->cancelled = false;
-    t->abort = CR_TRANSPORT_OK;
-    t->why[0] = '\0';
-}
-
 void cr_http_transfer_free(struct cr_http_transfer *t)
 {
-    drop_handle(t);
+    curl_easy_cleanup(t->easy);
+    cr_http_identity_unref(t->identity);
     cr_api_request_fini(&t->request);
     cr_api_answer_fini(&t->answer);
     cr_buf_free(&t->body);
@@ -210,18 +189,15 @@ static bool set_callbacks(struct cr_http_transfer *t)
     return ok;
 }
 
-/* One of an older identity is of no use; it may have waited in `starting` while the credentials changed. */
+/* A handle serves one request: up to libcurl 8.0 one that is used again keeps a pointer into the headers of its last
+ * answer, freed by then, and a folded line that begins an answer is appended there. Connections outlive handles. */
 static bool make_handle(struct cr_http_transfer *t)
 {
-    if (t->identity == t->http->identity) return true;
-    drop_handle(t);
     t->easy = curl_easy_init();
     if (!t->easy) return false;
     t->identity = t->http->identity;
     t->identity->refs++;
-    if (set_callbacks(t) && set_connection(t) && set_tls(t)) return true;
-    drop_handle(t);
-    return false;
+    return set_callbacks(t) && set_connection(t) && set_tls(t);
 }
 
 /* ---- the request ---- */

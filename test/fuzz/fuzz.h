@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "base/error.h"
 
@@ -19,9 +20,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 /* Prints file, line and condition, and aborts. */
 #define CHECK(condition)                                                                                               \
     do {                                                                                                               \
-        if (!(condition)) fuzz_fail(__FILE__, __LINE__, #condition);                                                   \
+        if (condition) break;                                                                                          \
+        fuzz_say(__FILE__, __LINE__, #condition);                                                                      \
+        abort();                                                                                                       \
     } while (0)
-_Noreturn void fuzz_fail(const char *file, int line, const char *condition);
+void fuzz_say(const char *file, int line, const char *condition);
 
 struct fuzz_in {
     const uint8_t *at;
