@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: Apache-2.0
+# The core while memory is short: the linker puts a failing allocator before the real one.
+OOM_WRAP := $(addprefix -Wl$(comma)--wrap=,calloc realloc json_loadb json_loads)
+OOM_O := $(call obj,$(wildcard test/oom/*.c))
+
+.PHONY: oom
+oom: $(BUILD)/oom/oom ## let every allocation of the core fail once
+	$(BUILD)/oom/oom
+
+$(BUILD)/oom/oom: $(OOM_O) $(BUILD)/unit/helpers.a $(STATIC)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS) $(OOM_WRAP) $(OOM_O) $(BUILD)/unit/helpers.a $(STATIC) -o $@ -lcmocka $(LIBDEPS)
