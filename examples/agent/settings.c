@@ -146,13 +146,13 @@ static void add_own(struct settings *s)
                       .help = "KEP-6011's gate: let the controller side find out topology and limits of drivers "
                               "that can (default false)",
                       .group = "Agent"};
-    s->own[1] =
-        (struct flag){.name = "http-endpoint",
-                      .type = FLAG_STRING,
-                      .out = &s->http_endpoint,
-                      .metavar = "ADDR:PORT",
-                      .help = "serve /healthz, /readyz, /status (JSON) and / (a page for people) there; port 0 takes "
-                              "a free one and prints it"};
+    s->own[1] = (struct flag){
+        .name = "http-endpoint",
+        .type = FLAG_STRING,
+        .out = &s->http_endpoint,
+        .metavar = "ADDR:PORT|unix:PATH",
+        .help = "serve /healthz, /readyz, /status (JSON, read by csireg-ctl), /metrics (Prometheus) and / "
+                "(a page for people) there; port 0 takes a free one and prints it"};
     flags_add(&s->flags, s->own, sizeof s->own / sizeof *s->own);
 }
 

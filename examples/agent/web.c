@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "agent/metrics.h"
 #include "agent/page.h"
 #include "common/log.h"
 
@@ -41,6 +42,18 @@ static void serve_status(struct csireg_manager *manager, struct httpd_response *
         httpd_text(response, 500, csireg_code_name((enum csireg_code)rc));
 }
 
+static void serve_metrics(struct csireg_manager *manager, struct httpd_response *response)
+{
+    struct csireg_metrics *metrics = NULL;
+    int rc = csireg_manager_metrics(manager, &metrics);
+    char *text = rc == CSIREG_OK ? metrics_text(metrics) : NULL;
+    csireg_metrics_free(metrics);
+    if (text)
+        take(response, METRICS_CONTENT_TYPE, text);
+    else
+        httpd_text(response, 500, csireg_code_name(rc ? (enum csireg_code)rc : CSIREG_ERR_NOMEM));
+}
+
 static void serve_page(struct csireg_manager *manager, struct httpd_response *response)
 {
     char *status = NULL, *page = NULL;
@@ -58,7 +71,11 @@ static void serve_page(struct csireg_manager *manager, struct httpd_response *re
 static const struct {
     const char *path;
     void (*serve)(struct csireg_manager *manager, struct httpd_response *response);
-} routes[] = {{"/healthz", serve_healthz}, {"/readyz", serve_readyz}, {"/status", serve_status}, {"/", serve_page}};
+} routes[] = {{"/healthz", serve_healthz},
+              {"/readyz", serve_readyz},
+              {"/status", serve_status},
+              {"/metrics", serve_metrics},
+              {"/", serve_page}};
 
 static void handle(void *user, const struct httpd_request *request, struct httpd_response *response)
 {
@@ -72,7 +89,7 @@ static void handle(void *user, const struct httpd_request *request, struct httpd
             return;
         }
     }
-    httpd_text(response, 404, "there are /, /status, /healthz and /readyz\n");
+    httpd_text(response, 404, "there are /, /status, /metrics, /healthz and /readyz\n");
 }
 
 struct httpd *web_start(const char *address, struct csireg_manager *manager)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What --http-endpoint serves: /healthz, /readyz, /status and the page for people. */
+/* What --http-endpoint serves: /healthz, /readyz, /status, /metrics and the page for people. */
 #ifndef AGENT_WEB_H
 #define AGENT_WEB_H
 
