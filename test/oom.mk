@@ -7,6 +7,7 @@ OOM_O := $(call obj,$(wildcard test/oom/*.c))
 oom: $(BUILD)/oom/oom ## let every allocation of the core fail once
 	$(BUILD)/oom/oom
 
-$(BUILD)/oom/oom: $(OOM_O) $(BUILD)/unit/helpers.a $(STATIC)
+$(BUILD)/oom/oom: $(OOM_O) $(BUILD)/unit/helpers.a $(INTERNAL)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) $(OOM_WRAP) $(OOM_O) $(BUILD)/unit/helpers.a $(STATIC) -o $@ -lcmocka $(LIBDEPS)
+	$(call say,LD,$@)
+	$(Q)$(CC) $(LDFLAGS) $(OOM_WRAP) $(OOM_O) $(BUILD)/unit/helpers.a $(INTERNAL) -o $@ -lcmocka $(LIBDEPS)
