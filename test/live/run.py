@@ -62,9 +62,12 @@ def conform(cluster, programs, pattern):
     try:
         cluster.clear()
         real = Side("real", f"127.0.0.1:{cluster.port}", cluster.tls, cluster.tokens)
-        return compared(real, emulator_side(emulator, cluster.tokens), pattern)
+        passed, failed = compared(real, emulator_side(emulator, cluster.tokens), pattern)
     finally:
-        emulator.close()
+        wrong = emulator.close()
+    for fault in wrong:
+        print(f"FAILED  {fault}")
+    return passed, failed + len(wrong)
 
 
 def compared(real, emulator, pattern):
@@ -93,13 +96,16 @@ def play(cluster, programs, pattern):
     cluster.start_apiserver("--feature-gates=CSIVolumeHealth=true")  # for a status that the server keeps
     known = {one.name: one for one in runner.load()}
     own = [name for name in known if name.startswith("scenarios.")]
-    chosen = [known[name] for name in scenarios.SHARED + own if pattern in name]
-    failed = 0
+    wanted = [name for name in scenarios.SHARED + own if pattern in name]
+    chosen, lost = [known[name] for name in wanted if name in known], [name for name in wanted if name not in known]
+    for name in lost:
+        print(f"FAILED  {name}: there is no such scenario any more")
+    failed = len(lost)
     for one in chosen:
         seconds, trouble = one.run(programs, False, RealWorld)
         failed += trouble is not None
         runner.report(one, seconds, trouble)
-    return len(chosen) - failed, failed
+    return len(wanted) - failed, failed
 
 
 def main():
