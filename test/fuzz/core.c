@@ -11,6 +11,7 @@
 #include "base/bounds.h"
 #include "base/mem.h"
 #include "core/json.h"
+#include "core/metrics.h"
 #include "fuzz/core_world.h"
 #include "fuzz/fuzz.h"
 
@@ -349,7 +350,9 @@ static void host_command(struct run *r, uint8_t how)
 static void look(struct run *r)
 {
     struct csireg_driver **drivers = cr_core_drivers(r->core);
+    struct cr_numbers numbers;
     json_t *status = cr_core_status(r->core);
+    cr_core_numbers(r->core, &numbers);
     char *text = json_dumps(status, 0);
     CHECK(drivers && text);
     free(text);

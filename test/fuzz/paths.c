@@ -177,18 +177,22 @@ static void check_connection(const struct place *p, int fd, const struct cr_iden
     close(fd);
 }
 
-static void check_dial(const struct place *p, enum kind kind)
+static void check_dial(const struct place *p, enum kind kind, uint8_t who)
 {
+    const uint32_t us = geteuid(), other = us + 1;
+    const struct cr_uids sets[] = {{.n = 0}, {&us, 1}, {&other, 1}};
     struct cr_identity identity = {0};
     int fd = -1, free_before = lowest_free();
-    int error = cr_rpc_dial(p->path, NULL, &fd, &identity);
+    int error = cr_rpc_dial(p->path, who % 4 == 3 ? NULL : &sets[who % 4], &fd, &identity);
     bool there = kind == LISTENING || kind == LINK_TO_SOCKET;
     if (strlen(p->path) > CR_MAX_PATH)
         CHECK(error == ENAMETOOLONG);
+    else if (kind == LISTENING && who % 4 == 2)
+        CHECK(error == EPERM);
     else if (there && error == 0)
         check_connection(p, fd, &identity);
     else
-        CHECK(error > 0 && !(kind == LISTENING));
+        CHECK(error > 0 && kind != LISTENING);
     CHECK(lowest_free() == free_before);
 }
 
@@ -211,7 +215,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     check_arbitrary(&in);
     make_place(&p, &in, depth);
     put(&p, kind);
-    check_dial(&p, kind);
+    check_dial(&p, kind, what / KINDS);
     remove_place(&p);
     return 0;
 }
