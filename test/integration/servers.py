@@ -82,6 +82,11 @@ class Server:
         text = ((self.node()["metadata"].get("annotations")) or {}).get("csi.volume.kubernetes.io/nodeid")
         return json.loads(text) if text else {}
 
+    def owner(self):
+        """The uid of the Node that the CSINode says it belongs to, None without a CSINode."""
+        found = self.csinode()
+        return found["metadata"]["ownerReferences"][0]["uid"] if found else None
+
     def drivers(self):
         """spec.drivers by name."""
         return entries(self.csinode(), "drivers")

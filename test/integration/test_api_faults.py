@@ -241,8 +241,7 @@ def node_recreated(w):
     w.api.delete("nodes", "n1")
     w.api.put("nodes", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}})
     uid = w.api.node()["metadata"]["uid"]
-    w.api.wait("the CSINode belongs to the new Node",
-               lambda api: api.csinode() and api.csinode()["metadata"]["ownerReferences"][0]["uid"] == uid)
+    w.api.wait("the CSINode belongs to the new Node", lambda api: api.owner() == uid)
     w.api.wait("everything is there again", lambda api: list(api.drivers()) == [NAME] and api.labels().get("x/y") == "z"
                and api.annotation() == {NAME: "i-1"})
     equal(len(first.calls("GetInfo")), 1, "GetInfo calls")

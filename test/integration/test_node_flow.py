@@ -346,7 +346,7 @@ def owners(w):
     w.agent()
     w.driver("a.example.com", node_id="i-1").wait_notified(True)
     equal(list(w.api.drivers()), ["a.example.com"], "drivers")
-    equal(w.api.csinode()["metadata"]["ownerReferences"][0]["uid"], w.api.node()["metadata"]["uid"], "owner")
+    equal(w.api.owner(), w.api.node()["metadata"]["uid"], "owner")
     deletion = next(r for r in w.api.log() if r["method"] == "DELETE")
     check(set(json.loads(deletion["body"])["preconditions"]) == {"uid", "resourceVersion"}, "deleted without preconditions")
 
@@ -359,7 +359,7 @@ def owner_missing(w):
     w.agent()
     w.driver("a.example.com", node_id="i-1").wait_notified(True)
     equal(set(w.api.drivers()), {"a.example.com", "old.example.com"}, "drivers")
-    equal(w.api.csinode()["metadata"]["ownerReferences"][0]["uid"], w.api.node()["metadata"]["uid"], "owner")
+    equal(w.api.owner(), w.api.node()["metadata"]["uid"], "owner")
 
 
 @scenario
