@@ -6,3 +6,7 @@ EXTRA_test_agent_page := $(AGENT_PAGE_O)
 EXTRA_test_agent_settings := $(AGENT_SETTINGS_O) $(INTERNAL)
 $(BUILD)/unit/test_agent_page: $(AGENT_PAGE_O)
 $(BUILD)/unit/test_agent_settings: $(AGENT_SETTINGS_O)
+
+AGENT_METRICS_O := $(call obj,examples/agent/metrics.c $(wildcard test/doubles/*.c) $(COMMON_C))
+EXTRA_test_metrics := $(AGENT_METRICS_O)
+$(BUILD)/unit/test_metrics: $(AGENT_METRICS_O)
