@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* csireg-sim --seeds N --from S [--trace]: runs N seeds; a failing one prints its trace and how to replay it. */
+/* csireg-sim --seeds N --from S [--oom] [--trace]: runs N seeds; a failing one prints its trace and how to replay it.
+ */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "core/states.h"
 #include "sim/sim.h"
 
@@ -28,41 +30,51 @@ static void print_diagram(void)
 
 static int usage(FILE *to)
 {
-    fprintf(to, "usage: csireg-sim [--seeds N] [--from S] [--trace] | --diagram\n"
+    fprintf(to, "usage: csireg-sim [--seeds N] [--from S] [--oom] [--trace] | --diagram\n"
                 "Runs the core against a simulated node, drivers and API server, one run per seed.\n"
                 "  --seeds N   how many seeds (default 2000)\n"
                 "  --from S    the first seed (default 1)\n"
+                "  --oom       let allocations of the core fail at random, while there are faults\n"
                 "  --trace     print what happens; with --seeds 1 --from S this replays seed S\n"
                 "  --diagram   print the registration state machine as a Mermaid diagram\n");
     return to == stdout ? 0 : 2;
 }
 
+static void *json_alloc(size_t n) { return cr_calloc(1, n); }
+
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 'n'}, {"from", required_argument, NULL, 'f'},
-        {"trace", no_argument, NULL, 't'},       {"diagram", no_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"seeds", required_argument, NULL, 'n'},
+                                            {"from", required_argument, NULL, 'f'},
+                                            {"oom", no_argument, NULL, 'o'},
+                                            {"trace", no_argument, NULL, 't'},
+                                            {"diagram", no_argument, NULL, 'd'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     unsigned long long seeds = 2000, from = 1, failed = 0;
-    bool verbose = false;
+    struct sim_options how = {0};
     for (int c; (c = getopt_long_only(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'n')
             seeds = strtoull(optarg, NULL, 10);
         else if (c == 'f')
             from = strtoull(optarg, NULL, 10);
         else if (c == 't')
-            verbose = true;
+            how.verbose = true;
+        else if (c == 'o')
+            how.short_memory = true;
         else if (c == 'd')
             return print_diagram(), 0;
         else
             return usage(c == 'h' ? stdout : stderr);
     }
+    if (how.short_memory) json_set_alloc_funcs(json_alloc, cr_free);
     for (unsigned long long k = from; k < from + seeds && failed < 5; k++) {
         char *trace = NULL;
-        if (!sim_run(k, verbose, &trace)) {
+        if (!sim_run(k, how, &trace)) {
             failed++;
-            if (!verbose) print_tail(trace, 60);
-            printf("seed %llu failed; replay: csireg-sim --seeds 1 --from %llu --trace\n", k, k);
+            if (!how.verbose) print_tail(trace, 60);
+            printf("seed %llu failed; replay: csireg-sim --seeds 1 --from %llu%s --trace\n", k, k,
+                   how.short_memory ? " --oom" : "");
         }
         free(trace);
     }

@@ -75,8 +75,8 @@ static void tell(struct sim *s, struct plugin *p)
         in.kind = p->exists ? CR_IN_DRIVER_REGISTER : CR_IN_DRIVER_DEREGISTER;
     else
         in.kind = p->exists ? CR_IN_SOCKET_SEEN : CR_IN_SOCKET_GONE;
+    if (!p->told) excuse(s, p);
     p->told = true;
-    excuse(s, p);
     sim_trace(s, "%s %s", p->exists ? "appears:" : "vanishes:", p->third_door ? p->name : p->path);
     sim_input(s, &in);
 }
@@ -85,8 +85,8 @@ void plugins_announce(struct sim *s)
 {
     for (int i = 0; i < s->n_plugins; i++) {
         struct plugin *p = &s->plugins[i];
-        p->told = true;
         if (p->exists) tell(s, p);
+        p->told = true;
     }
     struct cr_input in = {.kind = CR_IN_SCAN_DONE};
     sim_input(s, &in);
@@ -111,8 +111,16 @@ void plugins_churn(struct sim *s)
     for (int i = 0; i < s->n_plugins; i++) {
         struct plugin *p = &s->plugins[i];
         if (sim_chance(s, 4)) change(s, p);
-        if (!s->faults) p->listening = true;
-        if (!p->told && (!s->faults || sim_below(s, 3))) tell(s, p);
+        if (!p->told && sim_below(s, 3)) tell(s, p);
+    }
+}
+
+/* What the core could not take in for lack of memory it hears of again, as from the scans of a registry. */
+void plugins_rescan(struct sim *s)
+{
+    for (int i = 0; i < s->n_plugins; i++) {
+        s->plugins[i].listening = true;
+        if (!s->plugins[i].told || s->options.short_memory) tell(s, &s->plugins[i]);
     }
 }
 
@@ -184,7 +192,7 @@ void plugins_close(struct sim *s, uint64_t id)
     c->open = false;
     for (size_t i = 0; i < s->n_events; i++) /* closing cancels what runs on the connection */
         if (s->events[i].conn == id) s->events[i].at_ms = s->now.mono_ms;
-    if (c->got_info && !c->notified && same && !s->stopping && c->registration)
+    if (c->got_info && !c->notified && same && !s->stopping && !s->starved && c->registration)
         sim_fail(s, "one notification", "%s got none in an attempt that had a GetInfo answer", p->path);
 }
 

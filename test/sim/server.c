@@ -497,12 +497,29 @@ static void flush_watch(struct sim *s, struct event *e)
     }
 }
 
+/* A clean end, as at the watch's timeoutSeconds. */
+static void close_watch(struct sim *s, struct event *e)
+{
+    if (s->watch != e->id) return;
+    s->watch = 0;
+    e->api.status = 200;
+    e->api.retry_after_ms = -1;
+    deliver(s, e);
+}
+
+static uint64_t parameter(const char *path, const char *name)
+{
+    const char *at = strstr(path, name);
+    return at ? strtoull(at + strlen(name), NULL, 10) : 0;
+}
+
 static void open_watch(struct sim *s, const struct cr_effect *effect)
 {
-    const char *from = strstr(effect->request.path, "resourceVersion=");
+    const char *path = effect->request.path;
     s->watch = effect->id;
-    s->watch_version = from ? strtoull(from + strlen("resourceVersion="), NULL, 10) : 0;
+    s->watch_version = parameter(path, "resourceVersion=");
     sim_later(s, 1, flush_watch);
+    sim_later(s, (int64_t)parameter(path, "timeoutSeconds=") * 1000, close_watch)->id = effect->id;
 }
 
 static void send_watch(struct sim *s, const char *type, const char *name, const json_t *spec)
@@ -546,11 +563,7 @@ static void end_watch(struct sim *s)
     if (!s->watch) return;
     struct cr_input line = {.kind = CR_IN_WATCH_LINE, .id = s->watch, .text = sim_below(s, 2) ? expired : "{garbage"};
     if (sim_below(s, 2)) sim_input(s, &line);
-    struct event *e = sim_later(s, 1, deliver);
-    e->id = s->watch;
-    e->api.status = 200;
-    e->api.retry_after_ms = -1;
-    s->watch = 0;
+    sim_later(s, 1, close_watch)->id = s->watch;
 }
 
 void server_churn(struct sim *s)

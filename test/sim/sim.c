@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 #define TRACE_SIZE (1u << 20)
 #define MAX_STEPS  400000
 
@@ -27,7 +29,7 @@ void sim_trace(struct sim *s, const char *fmt, ...)
     s->trace_len += len;
     s->trace[s->trace_len++] = '\n';
     s->trace[s->trace_len] = '\0';
-    if (s->verbose) puts(line);
+    if (s->options.verbose) puts(line);
 }
 
 void sim_fail(struct sim *s, const char *invariant, const char *fmt, ...)
@@ -122,9 +124,20 @@ static void carry_out(struct sim *s, struct cr_effect *e)
     }
 }
 
+static void run_core(struct sim *s, struct cr_input *in)
+{
+    bool scarce = s->options.short_memory && sim_chance(s, 8);
+    unsigned long n = scarce ? 1 + (unsigned long)sim_below(s, 80) : 0;
+    cr_mem_fail_after(n);
+    cr_core_input(s->core, s->now, in);
+    s->starved = n && cr_mem_count() >= n;
+    cr_mem_fail_after(0);
+    if (s->starved) sim_trace(s, "  out of memory");
+}
+
 void sim_input(struct sim *s, struct cr_input *in)
 {
-    cr_core_input(s->core, s->now, in);
+    run_core(s, in);
     for (struct cr_effect *e; (e = cr_core_pop_effect(s->core));) {
         carry_out(s, e);
         cr_effect_free(e);
@@ -268,12 +281,12 @@ static void end_of_faults(struct sim *s)
     s->server.down = false;
     s->server.gate = true;
     sim_trace(s, "-- the faults are over");
-    plugins_churn(s); /* tells what the core was not told yet */
+    plugins_rescan(s);
 }
 
-static void init(struct sim *s, uint64_t seed, bool verbose)
+static void init(struct sim *s, uint64_t seed, struct sim_options options)
 {
-    *s = (struct sim){.seed = seed, .verbose = verbose, .faults = true};
+    *s = (struct sim){.options = options, .seed = seed, .faults = true};
     s->rng.state = seed * 0x9e3779b97f4a7c15u;
     s->trace = calloc(1, TRACE_SIZE);
     s->now = (struct cr_time){.mono_ms = 1000, .wall_ms = 1700000000000};
@@ -314,10 +327,10 @@ static void fini(struct sim *s)
     json_decref(s->lost);
 }
 
-bool sim_run(uint64_t seed, bool verbose, char **out_trace)
+bool sim_run(uint64_t seed, struct sim_options options, char **out_trace)
 {
     struct sim *s = calloc(1, sizeof *s);
-    init(s, seed, verbose);
+    init(s, seed, options);
     start_core(s);
     sim_later(s, 1, churn);
     run_until(s, FAULT_MS);

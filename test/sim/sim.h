@@ -78,7 +78,13 @@ struct server {
     unsigned requests, by_op[8];
 };
 
+struct sim_options {
+    bool verbose;
+    bool short_memory; /* allocations of the core fail at random while there are faults */
+};
+
 struct sim {
+    struct sim_options options;
     uint64_t seed;
     struct cr_rng rng;
     struct cr_time now;
@@ -98,8 +104,9 @@ struct sim {
     uint64_t watch_version;
     bool orphan;          /* the write that is being stored was sent by an earlier core */
     char planned_uid[32]; /* of the Node that the write was planned on */
-    bool faults, stopping, stopped, verbose;
-    char *trace; /* ring of lines */
+    bool faults, stopping, stopped;
+    bool starved; /* an allocation failed in the input whose effects are being carried out */
+    char *trace;  /* ring of lines */
     size_t trace_len;
     const char *failed; /* first broken invariant */
     char why[256];
@@ -112,11 +119,12 @@ void sim_trace(struct sim *s, const char *fmt, ...) __attribute__((format(printf
 void sim_fail(struct sim *s, const char *invariant, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 bool sim_chance(struct sim *s, unsigned percent); /* false once the faults are over */
 uint64_t sim_below(struct sim *s, uint64_t n);
-bool sim_run(uint64_t seed, bool verbose, char **out_trace); /* true: every invariant held */
+bool sim_run(uint64_t seed, struct sim_options options, char **out_trace); /* true: every invariant held */
 
 /* plugins.c */
 void plugins_init(struct sim *s);
 void plugins_churn(struct sim *s);    /* sockets come, go, are made anew; values change */
+void plugins_rescan(struct sim *s);   /* after the faults: all listen, and the core is told of what is there */
 void plugins_announce(struct sim *s); /* tells a new core of what is there, as an initial scan does */
 void plugins_connect(struct sim *s, const struct cr_effect *e);
 void plugins_probe(struct sim *s, const struct cr_effect *e);
