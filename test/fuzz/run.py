@@ -20,6 +20,7 @@ DICTIONARIES = {"kubeconfig": "kubeconfig", "node": "json", "csinode": "json", "
                 "core": "json", "http": "http", "rpc": "http2", "grammar": "grammar", "text": "grammar"}
 RSS_MB = 1024
 INPUT_TIMEOUT = 25  # seconds that one input may take
+ENVIRONMENT = {**os.environ, "ASAN_OPTIONS": "malloc_context_size=8:" + os.environ.get("ASAN_OPTIONS", "")}
 GRACE = 120  # seconds after which a target that does not end is a finding
 
 
@@ -60,7 +61,7 @@ def run(args, name):
     log, started = os.path.join(work, "log"), time.monotonic()
     with open(log, "w", encoding="utf-8") as file:
         try:
-            code = subprocess.run(command(args, name, work), stdout=file, stderr=file, stdin=subprocess.DEVNULL,
+            code = subprocess.run(command(args, name, work), stdout=file, stderr=file, stdin=subprocess.DEVNULL, env=ENVIRONMENT,
                                   preexec_fn=lambda: os.nice(args.nice), timeout=args.seconds + GRACE, check=False).returncode
         except subprocess.TimeoutExpired:
             code = "it does not end"
