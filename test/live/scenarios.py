@@ -184,7 +184,7 @@ def server_away(w):
     agent = w.agent()
     leaving = w.driver(NAME, node_id="i-1")
     leaving.wait_notified(True)
-    api.cluster.stop_apiserver()
+    api.cluster.stop_apiserver(crash=True)
     leaving.stop()
     coming = w.driver("b.example.com", node_id="i-2")
     coming.wait_call("NodeGetInfo")

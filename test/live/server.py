@@ -156,7 +156,10 @@ class Cluster:
         self.apiserver = self._process("kube-apiserver", *self.flags, *self.extra)
         self._wait_ready()
 
-    def stop_apiserver(self):
+    def stop_apiserver(self, crash=False):
+        """An orderly end waits for watches that clients keep open, a minute if need be; a crash does not."""
+        if crash:
+            self.apiserver.kill()
         wrong = self.apiserver.close()
         self.processes.remove(self.apiserver)
         check(not wrong, "\n".join(wrong))
