@@ -14,10 +14,18 @@ void bytes_fini(struct bytes *b)
     *b = (struct bytes){0};
 }
 
+/* What is allocated for len bytes: doubling, so that a large message is not copied for each of its fields. */
+static size_t room(size_t len)
+{
+    size_t n = 64;
+    while (n < len) n *= 2;
+    return n;
+}
+
 void bytes_add(struct bytes *b, const void *data, size_t len)
 {
     if (len == 0) return;
-    b->data = need_array(b->data, b->len + len, 1);
+    if (!b->data || b->len + len > room(b->len)) b->data = need_array(b->data, room(b->len + len), 1);
     memcpy(b->data + b->len, data, len);
     b->len += len;
 }
