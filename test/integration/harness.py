@@ -137,10 +137,11 @@ class Driver:
             return len({call["driver"] for call in told if call["fields"]["plugin_registered"]}) >= count
         until(f"{count} drivers of {self.name} are registered", probe, timeout, pause=0.2, wake=self.process.wake)
 
-    def spread(self, method):
-        """Seconds from the first to the last of these calls."""
-        times = [datetime.datetime.fromisoformat(c["time"]).timestamp() for c in self.calls(method)]
-        return max(times) - min(times)
+    def spread(self):
+        """Seconds from the first connection to the last NodeGetInfo."""
+        def times(events):
+            return [datetime.datetime.fromisoformat(event["time"]).timestamp() for event in events]
+        return max(times(self.calls("NodeGetInfo"))) - min(times(self.events("connected")))
 
     def request_bytes(self, method="NodeGetInfo", number=1):
         return bytes.fromhex(self.wait_call(method, number)["request"])

@@ -19,7 +19,7 @@ from procs import check, equal
 from runner import scenario
 
 ZONE = "topology.kubernetes.io/zone"
-WINDOW = 0.050  # gather-window
+WINDOW, SLOW_WINDOW = 0.050, 1.0  # gather-window: its default, and one that fits programs under a sanitizer
 
 
 @scenario
@@ -49,9 +49,10 @@ def ten(w, arrive, leave, gate):
     fleet = w.fleet(10, "d%d.example.com", node_id="i-%d", topology={ZONE: "z1"}, limit=5,
                     **({"capabilities": [CAPABILITY]} if gate else {}))
     fleet.process.wait_line('"ready"')
-    agent = w.agent(gate=gate)
+    slow = os.path.basename(os.path.dirname(w.programs)) == "san"
+    agent = w.agent(*(["--gather-window=1s"] if slow else []), gate=gate)
     fleet.wait_all_notified(10)
-    if fleet.spread("NodeGetInfo") > 0.8 * WINDOW:
+    if fleet.spread() > 0.8 * (SLOW_WINDOW if slow else WINDOW):
         return False
     check(w.api.requests() <= arrive, f"{w.api.requests()} requests to register: {w.api.counts()['requests']}")
     found = w.api.registrations() if gate else w.api.drivers()

@@ -208,6 +208,7 @@ def exhausted(w):
     w.driver("c.example.com", node_id="i-3", capabilities=[CAPABILITY])
     for name in (NAME, "plain.example.com", "c.example.com"):
         host.wait_event("REGISTERED", name)
+    w.api.wait("the CSIDriver objects are watched", lambda api: api.counts()["watches"]["open"])
     equal(host.do("exhausted", NAME, 20000)["result"], "REFRESHED", "first call")
     equal(w.api.drivers()[NAME]["allocatable"], {"count": 23}, "limit")
     before = w.api.requests()
