@@ -266,6 +266,25 @@ static void test_bounds(void **state)
     assert_int_equal(a->body_len, CR_MAX_API_BODY);
 }
 
+static enum tls_after fold(void *user, struct tls_conn *conn, const struct tls_request *r)
+{
+    if (strstr(r->head, "/ok")) return http_serve_ok(user, conn, r);
+    tls_puts(conn, "HTTP/1.1 200 OK\r\n folded\r\nContent-Length: 0\r\n\r\n");
+    return TLS_KEEP;
+}
+
+/* libcurl would continue the last header of the answer before, whose memory is not its own any more. */
+static void test_folded_line_continues_no_other_answer(void **state)
+{
+    struct http_rig *rig = *state;
+    http_rig_serve(rig, fold, NULL);
+    http_rig_connect(rig);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(http_rig_get(rig, "/ok")->status, 200);
+        assert_http_failed(http_rig_get(rig, "/folded"), CR_TRANSPORT_BROKEN, "not complete or not HTTP");
+    }
+}
+
 static enum tls_after redirect(void *user, struct tls_conn *conn, const struct tls_request *r)
 {
     char header[128];
@@ -557,6 +576,7 @@ int main(void)
         RIG(test_prefix_path),
         RIG(test_broken_answers),
         RIG(test_bounds),
+        RIG(test_folded_line_continues_no_other_answer),
         RIG(test_redirect_is_not_followed),
         RIG(test_silence_ends_at_the_deadline),
         RIG(test_silence_before_tls),
