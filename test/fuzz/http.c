@@ -21,7 +21,7 @@
 #include "fuzz/fuzz.h"
 #include "io/http.h"
 
-#define TIMEOUT_MS  1000 /* of a request */
+#define TIMEOUT_MS  10000 /* of a request */
 #define PATIENCE_MS 20000
 #define MAX_CONNS   4 /* that one request may open */
 
