@@ -9,12 +9,15 @@ FUZZ_CFLAGS := -std=c11 -O1 -g $(WARN) $(FUZZ_FLAGS) -pthread
 FUZZ_LIB_O := $(patsubst %.c,$(FUZZ)/obj/%.o,$(LIB_C))
 FUZZ_BIN := $(addprefix $(FUZZ)/bin/,$(FUZZ_NAMES))
 
-.PHONY: fuzz fuzz-ci fuzz-programs
+.PHONY: fuzz fuzz-ci fuzz-seeds fuzz-programs
 fuzz: fuzz-programs ## fuzz every target: make fuzz T=SECONDS of each, J=2 side by side, K=PATTERN selects
 	@test/fuzz/run.py --bin $(FUZZ)/bin --seconds $(T) $(if $(J),--jobs $(J)) $(if $(K),--select $(K))
 
 fuzz-ci: ## the same for 30 seconds each
 	@$(MAKE) --no-print-directory fuzz T=30
+
+fuzz-seeds: ## run the checked-in inputs of every fuzz target once
+	@$(MAKE) --no-print-directory fuzz T=0
 
 fuzz-programs: $(FUZZ_BIN)
 

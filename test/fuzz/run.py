@@ -28,7 +28,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default="build/fuzz/bin")
     parser.add_argument("--work", default="build/fuzz/work")
-    parser.add_argument("--seconds", type=int, default=60, help="of each target")
+    parser.add_argument("--seconds", type=int, default=60, help="of each target; 0: the seeds alone, once")
     parser.add_argument("--jobs", type=int, default=2, help="targets side by side")
     parser.add_argument("--select", default="", help="a regular expression of names")
     parser.add_argument("--nice", type=int, default=10)
@@ -37,11 +37,12 @@ def parse():
 
 
 def command(args, name, work):
-    out = [os.path.join(args.bin, name), f"-max_total_time={args.seconds}", f"-rss_limit_mb={RSS_MB}",
+    until = f"-max_total_time={args.seconds}" if args.seconds else "-runs=0"
+    out = [os.path.join(args.bin, name), until, f"-rss_limit_mb={RSS_MB}",
            f"-timeout={INPUT_TIMEOUT}", "-print_final_stats=1", f"-artifact_prefix={work}/found-"]
     if name in DICTIONARIES:
         out.append(f"-dict={HERE}/{DICTIONARIES[name]}.dict")
-    return out + [os.path.join(work, "corpus"), seeds(name)]
+    return out + ([os.path.join(work, "corpus")] if args.seconds else []) + [seeds(name)]
 
 
 def seeds(name):
