@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Unit tests of the agent link what they test.
-AGENT_PAGE_O := $(call obj,examples/agent/page.c)
+AGENT_PAGE_O := $(call obj,examples/agent/page.c $(COMMON_C))
 AGENT_SETTINGS_O := $(call obj,examples/agent/settings.c $(COMMON_C))
 EXTRA_test_agent_page := $(AGENT_PAGE_O)
 EXTRA_test_agent_settings := $(AGENT_SETTINGS_O) $(INTERNAL)

@@ -6,6 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/advice.h"
+#include "common/status.h"
+
 struct page {
     FILE *out;
     double now; /* seconds since the epoch */
@@ -24,12 +27,6 @@ static const char style[] =
     "@media(prefers-color-scheme:dark){body{background:#0d1117;color:#d6dde6}.sub,.small,th{color:#8b96a3}"
     "th,td{border-color:#2b323b}.note{background:#161b22;border-color:#3d444d}.ok{color:#57c26e}.bad{color:#ff7b72}"
     ".wait{color:#e3b341}}";
-
-static const char *text_of(const json_t *object, const char *key)
-{
-    const char *text = json_string_value(json_object_get(object, key));
-    return text ? text : "";
-}
 
 static void escaped(FILE *out, const char *text)
 {
@@ -65,45 +62,18 @@ static void wrapped(FILE *out, const char *before, const char *text, const char 
     fputs(after, out);
 }
 
-/* RFC 3339 in UTC, as the status document has it; false when it is anything else. */
-static int parse_time(const char *text, double *out_seconds)
-{
-    struct tm tm = {0};
-    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &tm);
-    if (!rest) return 0;
-    *out_seconds = (double)timegm(&tm) + (*rest == '.' ? strtod(rest, NULL) : 0);
-    return 1;
-}
-
-static void duration(FILE *out, double seconds)
-{
-    if (seconds < 0) seconds = 0;
-    if (seconds < 10)
-        fprintf(out, "%.1f s", seconds);
-    else if (seconds < 120)
-        fprintf(out, "%.0f s", seconds);
-    else if (seconds < 7200)
-        fprintf(out, "%.0f min", seconds / 60);
-    else if (seconds < 172800)
-        fprintf(out, "%.0f h", seconds / 3600);
-    else
-        fprintf(out, "%.0f days", seconds / 86400);
-}
-
 /* "12 s ago" or "in 3.2 s", with the full time as a tooltip. */
 static void when(const struct page *p, const char *time)
 {
     double at;
+    char age[STATUS_AGE_SIZE];
     if (!*time) return;
     wrapped(p->out, "<span title=\"", time, "\">");
-    if (!parse_time(time, &at)) {
+    if (!status_time(time, &at)) {
         escaped(p->out, time);
-    } else if (at > p->now) {
-        fputs("in ", p->out);
-        duration(p->out, at - p->now);
     } else {
-        duration(p->out, p->now - at);
-        fputs(" ago", p->out);
+        status_age(at > p->now ? at - p->now : p->now - at, age);
+        fprintf(p->out, at > p->now ? "in %s" : "%s ago", age);
     }
     fputs("</span>", p->out);
 }
@@ -111,21 +81,21 @@ static void when(const struct page *p, const char *time)
 static void when_cell(const struct page *p, const json_t *object, const char *key)
 {
     fputs("<td>", p->out);
-    when(p, text_of(object, key));
+    when(p, status_str(object, key));
     fputs("</td>", p->out);
 }
 
 static void text_cell(FILE *out, const json_t *object, const char *key)
 {
     fputs("<td>", out);
-    wrapped(out, "", text_of(object, key), "");
+    wrapped(out, "", status_str(object, key), "");
     fputs("</td>", out);
 }
 
 static void code_cell(FILE *out, const json_t *object, const char *key)
 {
     fputs("<td>", out);
-    wrapped(out, "<code>", text_of(object, key), "</code>");
+    wrapped(out, "<code>", status_str(object, key), "</code>");
     fputs("</td>", out);
 }
 
@@ -146,12 +116,12 @@ static void state_cell(FILE *out, const char *state)
 static void error_text(const struct page *p, const json_t *error)
 {
     if (!error) return;
-    escaped(p->out, text_of(error, "message"));
-    wrapped(p->out, " <span class=\"small\">(step ", text_of(error, "step"), ")</span>");
+    escaped(p->out, status_str(error, "message"));
+    wrapped(p->out, " <span class=\"small\">(step ", status_str(error, "step"), ")</span>");
     fputs(" <span class=\"small\">", p->out);
-    if (!strcmp(text_of(error, "class"), "persistent")) fputs("It stays until its cause is removed; ", p->out);
+    if (!strcmp(status_str(error, "class"), "persistent")) fputs("It stays until its cause is removed; ", p->out);
     fputs("seen ", p->out);
-    when(p, text_of(error, "time"));
+    when(p, status_str(error, "time"));
     fputs("</span>", p->out);
 }
 
@@ -175,16 +145,17 @@ static void table_head(FILE *out, const char *title, const char *columns)
 static void driver_notes(const struct page *p, const json_t *driver)
 {
     fputs("<td>", p->out);
-    if (*text_of(driver, "waitingForControllerSince")) {
+    if (*status_str(driver, "waitingForControllerSince")) {
         fputs("<div>waiting for the controller side since ", p->out);
-        when(p, text_of(driver, "waitingForControllerSince"));
+        when(p, status_str(driver, "waitingForControllerSince"));
         fputs("</div>", p->out);
-    } else if (!strcmp(text_of(driver, "flow"), "controller") && json_is_true(json_object_get(driver, "completed"))) {
+    } else if (!strcmp(status_str(driver, "flow"), "controller") &&
+               json_is_true(json_object_get(driver, "completed"))) {
         fputs("<div>completed by the controller side</div>", p->out);
     }
-    if (*text_of(driver, "unreachableSince")) {
+    if (*status_str(driver, "unreachableSince")) {
         fputs("<div class=\"bad\">service socket unreachable since ", p->out);
-        when(p, text_of(driver, "unreachableSince"));
+        when(p, status_str(driver, "unreachableSince"));
         fputs("</div>", p->out);
     }
     list_lines(p->out, json_object_get(driver, "pending"));
@@ -196,7 +167,7 @@ static void driver_row(const struct page *p, const json_t *driver)
 {
     fputs("<tr>", p->out);
     code_cell(p->out, driver, "name");
-    state_cell(p->out, text_of(driver, "state"));
+    state_cell(p->out, status_str(driver, "state"));
     when_cell(p, driver, "since");
     text_cell(p->out, driver, "flow");
     code_cell(p->out, driver, "nodeID");
@@ -224,9 +195,9 @@ static void socket_row(const struct page *p, const json_t *socket)
     fputs("<tr>", p->out);
     code_cell(p->out, socket, "path");
     code_cell(p->out, socket, "driver");
-    state_cell(p->out, text_of(socket, "state"));
+    state_cell(p->out, status_str(socket, "state"));
     when_cell(p, socket, "since");
-    fprintf(p->out, "<td>%lld</td>", (long long)json_integer_value(json_object_get(socket, "attempts")));
+    fprintf(p->out, "<td>%lld</td>", status_int(socket, "attempts"));
     when_cell(p, socket, "nextTry");
     fputs("<td>", p->out);
     error_text(p, json_object_get(socket, "lastError"));
@@ -247,100 +218,30 @@ static void sockets_table(const struct page *p, const json_t *sockets)
 
 /* ---- the answer in words ---- */
 
-/* The state machine's names as a person would say them. */
-static const char *in_words(const char *state)
+static void answer(const struct page *p, const struct advice *a)
 {
-    static const struct {
-        const char *state, *words;
-    } table[] = {{"new", "about to be tried"},
-                 {"connecting", "being connected to"},
-                 {"get-info", "being asked who it is (GetInfo)"},
-                 {"handler", "waiting for the agent's answer for this plugin type"},
-                 {"connecting-endpoint", "known; its service socket is being connected to"},
-                 {"node-get-capabilities", "being asked for its capabilities (NodeGetCapabilities)"},
-                 {"reading-csidriver", "waiting for its CSIDriver object to be read"},
-                 {"node-get-info", "being asked about this node (NodeGetInfo)"},
-                 {"publishing", "being written to the cluster"},
-                 {"notifying", "being told that it is registered"},
-                 {"rejecting", "being told that it is not registered"},
-                 {"registered", "registered"},
-                 {"unconfirmed", "registered, but could not be told so"},
-                 {"backoff", "not registered"}};
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
-        if (!strcmp(table[i].state, state)) return table[i].words;
-    return state;
-}
-
-static void socket_answer(const struct page *p, const json_t *socket)
-{
-    const char *driver = text_of(socket, "driver"), *state = text_of(socket, "state");
-    const json_t *error = json_object_get(socket, "lastError");
-    if (!strcmp(state, "registered") && !error) return;
-    fprintf(p->out, "<div class=\"note %s\">", error ? "bad" : "wait");
-    wrapped(p->out, "<b>", *driver ? driver : text_of(socket, "path"), "</b> is ");
-    escaped(p->out, in_words(state));
-    if (error) {
-        fputs(": ", p->out);
-        error_text(p, error);
+    fprintf(p->out, "<div class=\"note %s\">", advice_level_name(a->level));
+    wrapped(p->out, "<b>", a->about, "</b> ");
+    escaped(p->out, a->what);
+    fputs(". <span class=\"small\">", p->out);
+    when(p, a->seen);
+    fputs("</span>", p->out);
+    wrapped(p->out, "<div>What to do: ", a->remedy ? a->remedy : "", "</div>");
+    if (*a->next_try) {
+        fputs("<div>Next try ", p->out);
+        when(p, a->next_try);
+        fputs("</div>", p->out);
     }
-    if (*text_of(socket, "nextTry")) {
-        fputs(" Next try ", p->out);
-        when(p, text_of(socket, "nextTry"));
-        fputs(".", p->out);
-    }
-    fputs("</div>", p->out);
-}
-
-static void api_answer(const struct page *p, const json_t *api)
-{
-    const char *state = text_of(api, "state");
-    if (!strcmp(state, "ok") || !*state) return;
-    if (!strcmp(state, "local-only")) {
-        fputs("<div class=\"note\">Local only: nothing is written to the cluster.</div>", p->out);
-        return;
-    }
-    fputs("<div class=\"note bad\">The API server ", p->out);
-    wrapped(p->out, "<code>", text_of(api, "server"), "</code> ");
-    fprintf(p->out, "%s; drivers wait for it: ", !strcmp(state, "refused") ? "refuses the agent" : "is not usable");
-    error_text(p, json_object_get(api, "lastError"));
-    fputs("</div>", p->out);
-}
-
-static void registry_answer(const struct page *p, const json_t *registry)
-{
-    const char *path = text_of(registry, "resolved"), *mode = text_of(registry, "mode");
-    long long n = (long long)json_integer_value(json_object_get(registry, "sockets"));
-    if (!strcmp(mode, "none")) return;
-    fprintf(p->out, "<div class=\"note%s\">", n == 0 ? " bad" : "");
-    fprintf(p->out, "%lld registration socket%s below ", n, n == 1 ? "" : "s");
-    wrapped(p->out, "<code>", *path ? path : text_of(registry, "path"), "</code>");
-    wrapped(p->out, " (", mode, ")");
-    if (*text_of(registry, "lastEvent")) {
-        fputs(", last change ", p->out);
-        when(p, text_of(registry, "lastEvent"));
-    }
-    fputs(". A driver that is not listed here has no socket in this directory: is its registrar running, and does it "
-          "write "
-          "to this path of the host?",
-          p->out);
-    list_lines(p->out, json_object_get(registry, "warnings"));
     fputs("</div>", p->out);
 }
 
 static void answers(const struct page *p, const json_t *status)
 {
-    size_t i;
-    json_t *socket;
-    const json_t *unclaimed = json_object_get(status, "unclaimed");
+    struct advice_list list;
+    advice_list(status, &list);
     fputs("<h2>Why is my driver not registered?</h2>", p->out);
-    api_answer(p, json_object_get(status, "api"));
-    json_array_foreach(json_object_get(status, "sockets"), i, socket) socket_answer(p, socket);
-    registry_answer(p, json_object_get(status, "registry"));
-    if (json_array_size(unclaimed)) {
-        fputs("<div class=\"note wait\">Entries in CSINode that no socket here belongs to:", p->out);
-        list_lines(p->out, unclaimed);
-        fputs("</div>", p->out);
-    }
+    for (size_t i = 0; i < list.n; i++) answer(p, &list.items[i]);
+    advice_list_free(&list);
 }
 
 static void summary(const struct page *p, const json_t *status)
@@ -348,21 +249,17 @@ static void summary(const struct page *p, const json_t *status)
     const json_t *api = json_object_get(status, "api");
     size_t i, registered = 0, n = json_array_size(json_object_get(status, "drivers"));
     json_t *driver;
-    json_array_foreach(json_object_get(status, "drivers"), i, driver)
-    {
-        registered +=
-            !strcmp(text_of(driver, "state"), "registered") || !strcmp(text_of(driver, "state"), "unconfirmed");
-    }
-    wrapped(p->out, "<h1>CSI drivers of node ", text_of(json_object_get(status, "node"), "name"), "</h1>");
+    json_array_foreach(json_object_get(status, "drivers"), i, driver) { registered += status_is_registered(driver); }
+    wrapped(p->out, "<h1>CSI drivers of node ", status_str(json_object_get(status, "node"), "name"), "</h1>");
     fprintf(p->out, "<p class=\"sub\">%zu of %zu registered. API server: ", registered, n);
-    wrapped(p->out, "<code>", text_of(api, "server"), "</code> ");
-    fprintf(p->out, "<span class=\"%s\">", state_class(text_of(api, "state")));
-    escaped(p->out, text_of(api, "state"));
+    wrapped(p->out, "<code>", status_str(api, "server"), "</code> ");
+    fprintf(p->out, "<span class=\"%s\">", state_class(status_str(api, "state")));
+    escaped(p->out, status_str(api, "state"));
     fputs("</span>. Gate CSIControllerGetNodeInfo: ", p->out);
     fputs(json_is_true(json_object_get(json_object_get(status, "gates"), "CSIControllerGetNodeInfo")) ? "on" : "off",
           p->out);
     fputs(". csireg ", p->out);
-    escaped(p->out, text_of(status, "library"));
+    escaped(p->out, status_str(status, "library"));
     fputs(". The same as JSON: <a href=\"/status\">/status</a>.</p>", p->out);
 }
 

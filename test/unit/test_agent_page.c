@@ -44,9 +44,12 @@ static void an_unregistered_driver_is_explained(void **state)
     check_page(
         "{\"sockets\":[{\"path\":\"/r/a\",\"driver\":\"a.example.com\",\"state\":\"backoff\",\"attempts\":3,"
         "\"since\":\"2026-01-01T00:00:30.000Z\",\"nextTry\":\"2026-01-01T00:01:07.500Z\",\"lastError\":{\"message\":"
-        "\"no node id\",\"step\":\"NodeGetInfo\",\"class\":\"persistent\",\"time\":\"2026-01-01T00:00:58.000Z\"}}]}",
+        "\"no node "
+        "id\",\"code\":\"REFUSED\",\"step\":\"NodeGetInfo\",\"class\":\"persistent\",\"time\":\"2026-01-01T00:00:58."
+        "000Z\"}}]}",
         (const char *const[]){"<b>a.example.com</b> is not registered: no node id", "step NodeGetInfo",
-                              "until its cause is removed", "2.0 s ago", "in 7.5 s", "30 s ago", "<td>3</td>", NULL},
+                              "until its cause is removed", "What to do: Correct the driver", "2.0 s ago", "in 7.5 s",
+                              "30 s ago", "<td>3</td>", NULL},
         NULL);
 }
 
@@ -54,7 +57,7 @@ static void an_empty_registry_is_a_hint(void **state)
 {
     (void)state;
     check_page("{\"registry\":{\"mode\":\"inotify\",\"resolved\":\"/reg\",\"sockets\":0}}",
-               (const char *const[]){"0 registration sockets below <code>/reg</code>", "No driver is known", NULL},
+               (const char *const[]){"<b>registry /reg</b> has 0 registration sockets", "No driver is known", NULL},
                NULL);
 }
 
@@ -62,8 +65,9 @@ static void the_api_is_named_when_it_is_missed(void **state)
 {
     (void)state;
     check_page("{\"api\":{\"server\":\"https://x\",\"state\":\"waiting\",\"lastError\":{\"message\":\"refused\"}}}",
-               (const char *const[]){"The API server <code>https://x</code> is not usable", "refused", NULL}, NULL);
-    check_page("{\"api\":{\"state\":\"local-only\"}}", (const char *const[]){"Local only", NULL}, NULL);
+               (const char *const[]){"<b>API server https://x</b> is not usable", "refused", NULL}, NULL);
+    check_page("{\"api\":{\"state\":\"local-only\"}}", (const char *const[]){"nothing is written to the cluster", NULL},
+               NULL);
 }
 
 static void controller_flow_is_told_from_node_flow(void **state)
