@@ -10,7 +10,7 @@ set -eu
 build="build-essential pkg-config libgrpc-dev libprotobuf-c-dev libcurl4-openssl-dev libjansson-dev libyaml-dev
     libmicrohttpd-dev libgnutls28-dev python3"
 test="libcmocka-dev protobuf-c-compiler clang libclang-rt-14-dev clang-format cppcheck valgrind universal-ctags git
-    python3-prometheus-client"
+    openssl python3-prometheus-client"
 
 bench="python3-matplotlib"
 
