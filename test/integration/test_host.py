@@ -69,6 +69,10 @@ class Host:
             equal(answer["rc"], "OK", f"{what} ({answer['message']})")
         return self
 
+    def wait_next_try(self):
+        """Until a failed attempt is over and the next one is planned."""
+        until("the next try is planned", lambda: any(s.get("nextTry") for s in self.do("status")["status"]["sockets"]))
+
     def wait_event(self, kind, driver=None, number=1):
         def probe():
             found = [x for x in self.lines() if x.get("event") == kind and driver in (None, x["driver"])]
@@ -182,6 +186,7 @@ def retry(w):
     driver = w.driver("a.example.com", node_id="i-1", topology={"x/y": "z"})
     host.wait_event("FAILED", driver.name)
     w.api.patch("nodes", "n1", {"metadata": {"labels": {"x/y": None}}})
+    host.wait_next_try()
     equal(host.do("retry", driver.name)["rc"], "OK", "retry by name")
     host.wait_event("REGISTERED", driver.name)
     equal(host.do("retry", "unknown.example.com")["rc"], "OK", "retry of what is not there")
@@ -196,6 +201,7 @@ def retry_reads_csidrivers_again(w):
     driver = w.driver("a.example.com", node_id="i-1", capabilities=[9])
     host.wait_event("FAILED", driver.name)
     w.api.unrule(rule)
+    host.wait_next_try()
     host.do("retry", None)
     host.wait_event("REGISTERED", driver.name)
     equal(w.api.registrations(), {driver.name: "i-1"}, "registrations")

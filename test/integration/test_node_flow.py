@@ -400,7 +400,7 @@ def node_appears_later(w):
     w.server()
     node = w.api.node()
     w.api.delete("nodes", "n1")
-    agent = w.agent("--publish-timeout=300ms")
+    agent = w.agent("--publish-timeout=2s")
     driver = w.driver("a.example.com", node_id="i-1")
     driver.wait_notified(False, "Node", "not found")
     equal(agent.wait_error("a.example.com", "not found")["class"], "transient", "class")
