@@ -119,6 +119,17 @@ void as_counts_end(struct as_counts *c, const struct as_request *r, int code, si
     log_request(c, r, code, rv_after);
 }
 
+void as_counts_add_watch_bytes(struct as_counts *c, const struct as_resource *type, const char *user, uint64_t bytes)
+{
+    for (size_t i = 0; i < c->n; i++) {
+        struct as_count *k = &c->count[i];
+        if (k->verb == AS_WATCH && k->code == 200 && !strcmp(k->resource, type->plural) && !strcmp(k->user, user)) {
+            k->bytes_out += bytes;
+            return;
+        }
+    }
+}
+
 static bool selects(const struct as_params *p, const char *key, const char *value)
 {
     const char *wanted = as_param(p, key);

@@ -43,6 +43,9 @@ void as_counts_begin(struct as_counts *c);
 /* Counts r as answered with code, 0: ended by a fault. */
 void as_counts_end(struct as_counts *c, const struct as_request *r, int code, size_t bytes_out, uint64_t rv_after);
 
+/* Adds what a watch sent to the bytes of the watches of its kind. */
+void as_counts_add_watch_bytes(struct as_counts *c, const struct as_resource *type, const char *user, uint64_t bytes);
+
 /* How many requests the parameters verb, resource, subresource, user and code select; absent ones select all. */
 uint64_t as_counts_select(const struct as_counts *c, const struct as_params *p);
 json_t *as_counts_json(const struct as_counts *c);               /* new */

@@ -81,7 +81,7 @@ static char *list_text(const struct as_resource *type, const struct listing *l, 
     cr_buf_printf(&text,
                   "{\"kind\":\"%sList\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":\"%" PRIu64
                   "\"},\"items\":[",
-                  type->kind, as_api_version(type), rv);
+                  type->kind, type->api_version, rv);
     for (size_t i = 0; i < l->n; i++) {
         if (i) cr_buf_puts(&text, ",");
         char *item = as_version_text(l->items[i], &l->gates);

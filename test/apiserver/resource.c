@@ -12,6 +12,7 @@ const struct as_resource as_resources[AS_RESOURCES] = {
      .kind = "Node",
      .group = "",
      .version = "v1",
+     .api_version = "v1",
      .qualified = "nodes",
      .has_status = true,
      .status_takes_labels = true,
@@ -22,6 +23,7 @@ const struct as_resource as_resources[AS_RESOURCES] = {
      .kind = "CSINode",
      .group = "storage.k8s.io",
      .version = "v1",
+     .api_version = "storage.k8s.io/v1",
      .qualified = "csinodes.storage.k8s.io",
      .has_status = true,
      .deleted_object = true,
@@ -33,6 +35,7 @@ const struct as_resource as_resources[AS_RESOURCES] = {
      .kind = "CSIDriver",
      .group = "storage.k8s.io",
      .version = "v1",
+     .api_version = "storage.k8s.io/v1",
      .qualified = "csidrivers.storage.k8s.io",
      .deleted_object = true,
      .needs_version = true,
@@ -49,8 +52,6 @@ const struct as_resource *as_resource_find(const char *plural)
         if (!strcmp(as_resources[i].plural, plural)) return &as_resources[i];
     return NULL;
 }
-
-const char *as_api_version(const struct as_resource *type) { return *type->group ? "storage.k8s.io/v1" : "v1"; }
 
 const char *as_verb_name(enum as_verb verb)
 {

@@ -32,7 +32,8 @@ struct as_change {
 
 struct as_resource {
     const char *plural, *kind, *group, *version;
-    const char *qualified; /* "csinodes.storage.k8s.io" */
+    const char *api_version; /* "storage.k8s.io/v1" */
+    const char *qualified;   /* "csinodes.storage.k8s.io" */
     bool namespaced;
     bool has_status;          /* has the status subresource */
     bool status_takes_labels; /* which changes labels and annotations too */
@@ -49,7 +50,6 @@ extern const struct as_resource as_resources[AS_RESOURCES];
 
 size_t as_resource_index(const struct as_resource *type);
 const struct as_resource *as_resource_find(const char *plural); /* in any group */
-const char *as_api_version(const struct as_resource *type);     /* "storage.k8s.io/v1" */
 
 enum as_verb {
     AS_VERB_NONE, /* no resource request, or a method that no verb stands for */

@@ -177,7 +177,7 @@ static bool create(struct apiserver *s, const json_t *object, char **out_error)
     }
     struct as_answer a = {0};
     char *text = as_json_text(object),
-         *path = need_printf("%s/%s/%s", *type->group ? "/apis" : "/api", as_api_version(type), type->plural);
+         *path = need_printf("%s/%s/%s", *type->group ? "/apis" : "/api", type->api_version, type->plural);
     struct as_request *r = as_request_new("POST", path);
     as_request_route(r);
     as_request_append(r, text, strlen(text));
@@ -212,7 +212,8 @@ static bool load(struct apiserver *s, const char *path, char **out_error)
     {
         if (!*out_error) create(s, item, out_error);
     }
-    if (!items) create_lines(s, text, out_error);
+    if (whole && !items) create(s, whole, out_error);
+    if (!whole) create_lines(s, text, out_error);
     json_decref(whole);
     free(text);
     return !*out_error;

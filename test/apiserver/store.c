@@ -59,14 +59,14 @@ char *as_version_full(const struct as_version *v, const struct as_gates *gates)
 {
     char *text = as_version_text(v, gates);
     char *full =
-        need_printf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",%s", v->type->kind, as_api_version(v->type), text + 1);
+        need_printf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",%s", v->type->kind, v->type->api_version, text + 1);
     free(text);
     return full;
 }
 
 json_t *as_full_json(const struct as_resource *type, const json_t *object)
 {
-    json_t *full = json_pack("{s:s, s:s}", "kind", type->kind, "apiVersion", as_api_version(type));
+    json_t *full = json_pack("{s:s, s:s}", "kind", type->kind, "apiVersion", type->api_version);
     json_object_update(full, (json_t *)object);
     return full;
 }

@@ -167,6 +167,7 @@ void as_watch_free(struct as_watch *w)
     struct apiserver *s = w->server;
     pthread_mutex_lock(&s->mu);
     if (!cr_list_empty(&w->link)) s->counts.open_watches--;
+    as_counts_add_watch_bytes(&s->counts, w->type, w->user, w->total);
     cr_list_remove(&w->link);
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->mu);
@@ -197,7 +198,7 @@ static void put_bookmark(struct as_watch *w, struct cr_buf *to)
 {
     char *object = need_printf("{\"kind\":\"%s\",\"apiVersion\":\"%s\",\"metadata\":{\"resourceVersion\":\"%" PRIu64
                                "\",\"creationTimestamp\":null}}",
-                               w->type->kind, as_api_version(w->type), w->server->store.rv);
+                               w->type->kind, w->type->api_version, w->server->store.rv);
     put_event(w, to, AS_BOOKMARK, object);
     free(object);
 }
@@ -323,6 +324,7 @@ ssize_t as_watch_read(struct as_watch *w, char *data, size_t max)
     size_t left = w->out.len - w->sent, n = left < max ? left : max;
     memcpy(data, w->out.data + w->sent, n);
     w->sent += n;
+    w->total += n;
     return (ssize_t)n;
 }
 

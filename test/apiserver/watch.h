@@ -50,6 +50,7 @@ struct as_watch {
     /* the connection's thread alone */
     struct cr_buf out;
     size_t sent;
+    uint64_t total;
 };
 
 /* Starts a watch for r, or answers why not. */

@@ -166,10 +166,10 @@ static bool decode(struct write *w, const json_t *in, bool patch)
 static bool check_type(struct write *w, const json_t *in, bool patch)
 {
     const char *kind = as_json_str(in, "kind"), *version = as_json_str(in, "apiVersion");
-    bool same = (!*kind || !strcmp(kind, w->type->kind)) && (!*version || !strcmp(version, as_api_version(w->type)));
+    bool same = (!*kind || !strcmp(kind, w->type->kind)) && (!*version || !strcmp(version, w->type->api_version));
     if (same) return true;
-    char *why = need_printf("the object is a %s of %s, expected %s of %s", kind, version, w->type->kind,
-                            as_api_version(w->type));
+    char *why =
+        need_printf("the object is a %s of %s, expected %s of %s", kind, version, w->type->kind, w->type->api_version);
     undecodable(w, in, patch, why);
     free(why);
     return false;

@@ -404,6 +404,36 @@ static void serves_its_control_socket(void **state)
     remove_files(&p);
 }
 
+static void loads_objects(void **state)
+{
+    static const struct {
+        const char *text, *error; /* NULL: n7 is there */
+    } cases[] = {
+        {"{\"kind\":\"List\",\"items\":[{\"kind\":\"CSINode\",\"metadata\":{\"name\":\"n7\"}}]}", NULL},
+        {"{\n \"kind\": \"CSINode\",\n \"metadata\": {\"name\": \"n7\"}\n}\n", NULL},
+        {"{\"kind\":\"Pod\"}", "objects of kind \"Pod\" are not served"},
+        {"{\"kind\":\"CSINode\"}", "cannot create a CSINode"},
+        {"{\"kind\":", "near"},
+    };
+    struct files p;
+    (void)state;
+    make_files(&p);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct apiserver_config config = {.load = p.load, .plain_http = true};
+        struct apiserver *s = NULL;
+        char *error = NULL;
+        write_file(p.load, cases[i].text);
+        assert_int_equal(apiserver_start(&config, &s, &error), cases[i].error ? -1 : 0);
+        if (cases[i].error)
+            assert_non_null(strstr(error, cases[i].error));
+        else
+            wait_for(s, "resource=csinodes&name=n7");
+        apiserver_stop(s);
+        free(error);
+    }
+    remove_files(&p);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -425,6 +455,7 @@ int main(void)
         TEST(shows_other_certificates),
         TEST(waits_on_request),
         cmocka_unit_test(serves_its_control_socket),
+        cmocka_unit_test(loads_objects),
     };
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
