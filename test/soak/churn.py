@@ -140,17 +140,18 @@ class Others:
         thing = self.api.csinode()
         if thing is None:
             return
+        thing["spec"]["drivers"] = thing["spec"].get("drivers") or []
         change(thing)
         self.api.request("PUT", f"/apis/storage.k8s.io/v1/csinodes/{self.api.node_name}", thing)
 
     def add_entry(self):
         self.number += 1
         entry = {"name": f"{OTHERS}{self.number}.example.com", "nodeID": f"o-{self.number}", "topologyKeys": ["o/z"]}
-        self.edit(lambda thing: thing["spec"].setdefault("drivers", []).append(entry))
+        self.edit(lambda thing: thing["spec"]["drivers"].append(entry))
 
     def drop_entries(self):
         def change(thing):
-            thing["spec"]["drivers"] = [d for d in thing["spec"].get("drivers") or [] if not d["name"].startswith(OTHERS)]
+            thing["spec"]["drivers"] = [d for d in thing["spec"]["drivers"] if not d["name"].startswith(OTHERS)]
         self.edit(change)
 
     def annotate(self):
@@ -160,7 +161,7 @@ class Others:
     def vandalise(self):
         """Takes out an entry that is not theirs."""
         def change(thing):
-            mine = [d for d in thing["spec"].get("drivers") or [] if not d["name"].startswith(OTHERS)]
+            mine = [d for d in thing["spec"]["drivers"] if not d["name"].startswith(OTHERS)]
             if mine:
                 thing["spec"]["drivers"].remove(self.rng.choice(mine))
         self.edit(change)
@@ -195,7 +196,7 @@ class Others:
         def change(thing):
             registered = entries(thing, "driverRegistrations").get(name, {}).get("nodeID") == node_id
             if registered and name not in entries(thing, "drivers"):
-                thing["spec"].setdefault("drivers", []).append(
+                thing["spec"]["drivers"].append(
                     {"name": name, "nodeID": node_id, "topologyKeys": [key], "allocatable": {"count": 33}})
         self.api.patch("nodes", self.api.node_name, {"metadata": {"labels": {key: "z"}}})
         self.edit(change)

@@ -12,6 +12,7 @@ import shutil
 import statistics
 import sys
 import time
+import traceback
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -192,7 +193,7 @@ def main():
         soak.run(options.minutes)
     except Exception as failure:  # pylint: disable=broad-except
         wrong = [repr(failure)]
-        print(soak.world.logs(200), flush=True)
+        print(soak.world.logs(200), traceback.format_exc(limit=-6), flush=True)
     wrong += soak.verdict()
     print(soak.summary())
     wrong += soak.world.close(keep=bool(wrong))
