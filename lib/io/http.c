@@ -12,6 +12,7 @@
 
 #define MAX_CONNECTIONS   8    /* kept open */
 #define CHECK_INTERVAL_MS 1000 /* between looks at the credential files while nothing is asked */
+#define SHARE_MS          50   /* how long a request waits for the connection of another before it makes its own */
 #define BRAKE_MS          10   /* when libcurl cannot poll */
 
 static struct cr_http_transfer *transfer_of(struct cr_list *n)
@@ -197,6 +198,16 @@ static void finish_unstarted(struct cr_http_transfer *t, const struct csireg_err
     finish_early(t, nomem ? CR_TRANSPORT_NOMEM : CR_TRANSPORT_CREDENTIALS, csireg_error_message(error));
 }
 
+/* When a request may go. A TLS handshake costs both sides more than many an answer, so of requests that come together
+ * those for which no connection is free take turns. */
+static int64_t launch_time(const struct cr_http_transfer *t)
+{
+    size_t busy = 0;
+    if (t->request.watch || t->cancelled) return 0;
+    CR_LIST_FOREACH(n, &t->http->running) busy += !transfer_of(n)->request.watch;
+    return busy > 0 && busy >= cr_http_kept_sockets(t->http) ? t->asked_ms + SHARE_MS : 0;
+}
+
 static void launch(struct cr_http_transfer *t)
 {
     struct cr_http *http = t->http;
@@ -227,6 +238,7 @@ void cr_http_start(struct cr_http *http, uint64_t id, struct cr_api_request *req
         return;
     }
     t->id = id;
+    t->asked_ms = cr_clock_now().mono_ms;
     t->request = *request;
     *request = (struct cr_api_request){0};
     cr_list_append(&http->starting, &t->node);
@@ -294,21 +306,43 @@ static void deliver(struct cr_http *http)
     }
 }
 
+static void launch_due(struct cr_http *http)
+{
+    int64_t now = cr_clock_now().mono_ms;
+    CR_LIST_FOREACH_SAFE(n, &http->starting)
+    {
+        if (launch_time(transfer_of(n)) <= now) launch(transfer_of(n));
+    }
+}
+
 void cr_http_perform(struct cr_http *http)
 {
     int running;
     check_files(http);
     sweep_cancelled(http);
-    CR_LIST_FOREACH_SAFE(n, &http->starting) launch(transfer_of(n));
+    launch_due(http);
     curl_multi_perform(http->multi, &running);
     collect(http);
     deliver(http);
 }
 
+/* Milliseconds until there is something to perform whatever the network does. */
+static int64_t patience(const struct cr_http *http)
+{
+    int64_t next = http->some_cancelled || !cr_list_empty(&http->finished) ? 0 : CR_NEVER;
+    CR_LIST_FOREACH(n, &http->starting)
+    {
+        int64_t at = launch_time(transfer_of(n));
+        if (at < next) next = at;
+    }
+    int64_t left = next - cr_clock_now().mono_ms;
+    return left > 0 ? left : 0;
+}
+
 void cr_http_poll(struct cr_http *http, struct curl_waitfd *extra, unsigned n_extra, int timeout_ms)
 {
-    bool pending = http->some_cancelled || !cr_list_empty(&http->starting) || !cr_list_empty(&http->finished);
-    int timeout = pending ? 0 : timeout_ms < 0 ? INT_MAX : timeout_ms;
+    int64_t most = timeout_ms < 0 ? INT_MAX : timeout_ms, left = patience(http);
+    int timeout = (int)(left < most ? left : most);
     if (curl_multi_poll(http->multi, extra, n_extra, timeout, NULL) != CURLM_OK) (void)poll(NULL, 0, BRAKE_MS);
 }
 

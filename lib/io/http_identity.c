@@ -157,6 +157,14 @@ bool cr_http_has_old_sockets(const struct cr_http *http)
     return false;
 }
 
+size_t cr_http_kept_sockets(const struct cr_http *http)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < http->n_sockets; i++)
+        n += !http->sockets[i].watch && http->sockets[i].generation == http->generation;
+    return n;
+}
+
 void cr_http_shut_old_sockets(struct cr_http *http)
 {
     CR_LIST_FOREACH(n, &http->running)

@@ -51,6 +51,7 @@ struct cr_http_transfer {
     struct cr_http_identity *identity; /* of easy; NULL before there is one */
     CURL *easy;
     uint64_t id;
+    int64_t asked_ms; /* when cr_http_start was called */
     struct cr_api_request request;
     struct cr_api_answer answer;
     struct cr_buf body, line;
@@ -87,6 +88,7 @@ int cr_http_renew_identity(struct cr_http *http, struct csireg_error **error); /
 void cr_http_identity_unref(struct cr_http_identity *identity);                /* NULL is fine */
 curl_socket_t cr_http_open_socket(void *transfer, curlsocktype purpose, struct curl_sockaddr *address);
 int cr_http_close_socket(void *http, curl_socket_t fd);
+size_t cr_http_kept_sockets(const struct cr_http *http);  /* of the newest generation, for plain requests */
 bool cr_http_has_old_sockets(const struct cr_http *http); /* some connection of an older generation may be used again */
 void cr_http_shut_old_sockets(struct cr_http *http);      /* unless a request of an older generation runs */
 
