@@ -25,6 +25,8 @@ struct cr_rpc {
     void *user;
     const struct cr_uids *allowed; /* NULL: everybody */
     grpc_completion_queue *queue;
+    grpc_channel
+        *idle; /* to nowhere: gRPC ends the threads behind its channels with the last, and each first makes them */
     pthread_t pump;
     pthread_mutex_t lock; /* passes a call's members from the engine to the pump */
     struct cr_list calls; /* engine: started and not yet freed */
@@ -146,6 +148,7 @@ static void *pump(void *user)
 static void fini_queue(struct cr_rpc *rpc)
 {
     grpc_completion_queue_destroy(rpc->queue);
+    grpc_channel_destroy(rpc->idle);
     grpc_shutdown();
     pthread_mutex_destroy(&rpc->lock);
     cr_free(rpc);
@@ -158,6 +161,7 @@ static int start_threads(struct cr_rpc *rpc)
     block_signals(&old);
     grpc_init();
     rpc->queue = grpc_completion_queue_create_for_next(NULL);
+    rpc->idle = grpc_lame_client_channel_create("", GRPC_STATUS_UNAVAILABLE, "");
     int failed = pthread_create(&rpc->pump, NULL, pump, rpc);
     restore_signals(&old);
     if (!failed) pthread_setname_np(rpc->pump, "csireg-pump");
