@@ -14,6 +14,7 @@ struct entry {
 void cr_connections_init(struct cr_connections *c)
 {
     for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) cr_list_init(&c->buckets[i]);
+    cr_list_init(&c->closed);
 }
 
 static struct entry *find(const struct cr_connections *c, uint64_t id)
@@ -23,16 +24,24 @@ static struct entry *find(const struct cr_connections *c, uint64_t id)
     return NULL;
 }
 
-static void close_entry(struct entry *e)
+static void close_entry(struct cr_connections *c, struct entry *e)
 {
-    cr_rpc_close(e->conn);
     cr_list_remove(&e->node);
-    cr_free(e);
+    cr_list_append(&c->closed, &e->node);
+}
+
+void cr_connections_end_closed(struct cr_connections *c)
+{
+    for (struct cr_list *n; (n = cr_list_pop(&c->closed));) {
+        cr_rpc_close(ENTRY(n)->conn);
+        cr_free(ENTRY(n));
+    }
 }
 
 void cr_connections_close_all(struct cr_connections *c)
 {
-    for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) CR_LIST_FOREACH_SAFE(it, &c->buckets[i]) close_entry(ENTRY(it));
+    for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) CR_LIST_FOREACH_SAFE(it, &c->buckets[i]) close_entry(c, ENTRY(it));
+    cr_connections_end_closed(c);
 }
 
 bool cr_connections_add(struct cr_connections *c, uint64_t id, struct cr_conn *conn)
@@ -54,5 +63,5 @@ struct cr_conn *cr_connections_get(const struct cr_connections *c, uint64_t id)
 void cr_connections_close(struct cr_connections *c, uint64_t id)
 {
     struct entry *e = find(c, id);
-    if (e) close_entry(e);
+    if (e) close_entry(c, e);
 }

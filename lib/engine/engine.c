@@ -101,7 +101,6 @@ static int64_t publish_deadline(const struct cr_engine *e)
 
 static int sleep_ms(const struct cr_engine *e)
 {
-    if (e->stirred) return 0;
     int64_t next = earlier(cr_core_deadline(e->core), earlier(watcher_deadline(e), publish_deadline(e)));
     int64_t left = next == CR_NEVER ? -1 : next - cr_clock_now().mono_ms;
     if (next == CR_NEVER) return -1;
@@ -135,6 +134,17 @@ static void tell_access_warning(struct cr_engine *e)
     cr_engine_warn(e, NULL, warning);
 }
 
+static void take_turn(struct cr_engine *e, bool readable)
+{
+    cr_engine_drain_mailbox(e);
+    run_watcher(e, readable);
+    e->stirred = false;
+    cr_http_perform(e->http);
+    run_timers(e);
+    cr_engine_carry_out(e);
+}
+
+/* What a turn asks of the API server is sent before anything is tidied up or shown. */
 static void *run(void *arg)
 {
     struct cr_engine *e = arg;
@@ -142,12 +152,9 @@ static void *run(void *arg)
     self = e;
     tell_access_warning(e);
     while (e->running) {
-        cr_engine_drain_mailbox(e);
-        run_watcher(e, readable);
-        e->stirred = false;
-        cr_http_perform(e->http);
-        run_timers(e);
-        cr_engine_carry_out(e);
+        take_turn(e, readable);
+        while (e->stirred) take_turn(e, false);
+        cr_connections_end_closed(&e->connections);
         publish(e);
         if (e->running) readable = sleep_until_something(e);
     }
