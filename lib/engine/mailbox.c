@@ -36,19 +36,25 @@ void cr_mailbox_open(struct cr_mailbox *m)
     pthread_mutex_unlock(&m->mutex);
 }
 
-/* Rings under the mutex: once the mailbox is closed and drained, nobody can be about to ring a bell that goes away. */
-static void append(struct cr_mailbox *m, struct cr_list *list, struct cr_list *node)
+/* True: it was empty, so the bell is to be rung. */
+static bool append(struct cr_mailbox *m, struct cr_list *list, struct cr_list *node)
 {
     bool was_empty = cr_list_empty(&m->commands) && cr_list_empty(&m->calls);
     cr_list_append(list, node);
-    if (was_empty) m->ring(m->user);
+    return was_empty;
+}
+
+/* Rings under the mutex: once the mailbox is closed and drained, no host can be about to ring a bell that goes away. */
+static void append_command(struct cr_mailbox *m, struct cr_command *c)
+{
+    if (append(m, &m->commands, &c->node)) m->ring(m->user);
 }
 
 void cr_mailbox_close(struct cr_mailbox *m, struct cr_command *last)
 {
     pthread_mutex_lock(&m->mutex);
     m->open = false;
-    append(m, &m->commands, &last->node);
+    append_command(m, last);
     pthread_mutex_unlock(&m->mutex);
 }
 
@@ -58,17 +64,19 @@ int cr_mailbox_command(struct cr_mailbox *m, struct cr_command *c)
     int rc = !m->open ? CSIREG_ERR_STATE : m->n_commands >= CR_MAX_COMMANDS ? CSIREG_ERR_LIMIT : CSIREG_OK;
     if (rc == CSIREG_OK) {
         m->n_commands++;
-        append(m, &m->commands, &c->node);
+        append_command(m, c);
     }
     pthread_mutex_unlock(&m->mutex);
     return rc;
 }
 
+/* The pump outlives no bell, so it rings when the engine, once awake, finds the mutex free. */
 void cr_mailbox_call(struct cr_mailbox *m, struct cr_rpc_call *call)
 {
     pthread_mutex_lock(&m->mutex);
-    append(m, &m->calls, &call->node);
+    bool was_empty = append(m, &m->calls, &call->node);
     pthread_mutex_unlock(&m->mutex);
+    if (was_empty) m->ring(m->user);
 }
 
 static void move(struct cr_list *from, struct cr_list *to)

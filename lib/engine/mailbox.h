@@ -49,7 +49,8 @@ void cr_mailbox_close(struct cr_mailbox *m, struct cr_command *last);
 
 /* Takes the command on 0; LIMIT past CR_MAX_COMMANDS, STATE when not open. */
 int cr_mailbox_command(struct cr_mailbox *m, struct cr_command *c);
-void cr_mailbox_call(struct cr_mailbox *m, struct cr_rpc_call *call); /* always; takes the call */
+/* Always; takes the call. The caller must have ended before the bell goes. */
+void cr_mailbox_call(struct cr_mailbox *m, struct cr_rpc_call *call);
 
 /* Moves all that is there to the heads of two initialised, empty lists, now the caller's. Does not wait. */
 void cr_mailbox_drain(struct cr_mailbox *m, struct cr_list *commands, struct cr_list *calls);
