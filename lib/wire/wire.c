@@ -16,6 +16,9 @@ typedef Csi__V1__NodeGetCapabilitiesResponse node_capabilities;
 typedef Csi__V1__NodeGetInfoResponse node_info;
 typedef Csi__V1__Topology topology;
 
+#define LEAST_ROOM  4096
+#define MOST_GROWTH 128 /* bytes of a decoded message for each of its bytes; the worst ones take half of that */
+
 /* Copies what was unpacked out of the arena; false: no memory, the caller empties the result. */
 typedef bool copy_fn(const ProtobufCMessage *message, bool flag, struct cr_rpc_result *out);
 
@@ -190,10 +193,18 @@ static void fail(struct cr_rpc_result *out, bool refused, const char *why)
     out->text = cr_strdup(text);
 }
 
+/* What decoding may take: the bound, or less for a short message, none of which grows that much. A block of the bound's
+ * size would be mapped and unmapped for every answer. */
+static size_t room_for(size_t len)
+{
+    const size_t bound = CR_DECODE_FACTOR * CR_MAX_RPC_MESSAGE, enough = LEAST_ROOM + MOST_GROWTH * len;
+    return enough < bound ? enough : bound;
+}
+
 static void unpack(const struct method *m, bool flag, const uint8_t *data, size_t len, struct cr_rpc_result *out)
 {
     struct cr_arena arena;
-    if (!cr_arena_init(&arena, CR_DECODE_FACTOR * CR_MAX_RPC_MESSAGE)) {
+    if (!cr_arena_init(&arena, room_for(len))) {
         fail(out, false, "out of memory");
         return;
     }

@@ -4,7 +4,8 @@
  *
  * protobuf-c takes strings with NUL or invalid UTF-8 (and C code then cuts them in silence), bools of the wrong wire
  * type, and needs up to 56 times the message in memory. So an answer is first checked on the wire (wire/check.h), then
- * unpacked into an arena of CR_DECODE_FACTOR times the message bound, then copied into the structs of base/messages.h.
+ * unpacked into an arena of at most CR_DECODE_FACTOR times the message bound, then copied into the structs of
+ * base/messages.h.
  *
  * The serving side (registrar, mock driver) uses the generated structs of wire/registration.pb-c.h and wire/csi.pb-c.h
  * directly, and cr_wire_method_name for the names.
