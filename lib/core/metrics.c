@@ -28,6 +28,11 @@ void cr_count_failure(struct cr_counters *c, const char *step, bool persistent)
     c->failures[s][persistent]++;
 }
 
+void cr_count_refresh(struct cr_counters *c, int result)
+{
+    if (result >= CSIREG_EXHAUSTED_REFRESHED && result <= CSIREG_EXHAUSTED_FAILED) c->refreshes[result]++;
+}
+
 static enum cr_flow_count flow_of(const struct cr_driver *d)
 {
     if (d->registered) return d->view.flow == CSIREG_FLOW_NODE ? CR_FLOW_IN_NODE : CR_FLOW_IN_CONTROLLER;

@@ -62,6 +62,7 @@ struct cr_counters {
 };
 
 void cr_count_failure(struct cr_counters *c, const char *step, bool persistent);
+void cr_count_refresh(struct cr_counters *c, int result); /* enum csireg_exhausted_result; a code counts as nothing */
 
 struct cr_numbers {
     struct cr_counters counters;

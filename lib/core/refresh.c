@@ -82,7 +82,7 @@ static void end_run(struct cr_instance *i, int result, const char *error)
         if (i->driver) cr_driver_changed(i->driver);
         i->core->generation++;
     }
-    if (result > 0) i->core->counters.refreshes[result]++;
+    cr_count_refresh(&i->core->counters, result);
     cr_emit_close(i->core, &r->conn);
     r->running = r->publishing = false;
     r->waiting = 0;
@@ -145,8 +145,7 @@ void cr_refresh_connected(struct cr_instance *i, const struct cr_input *in)
         return;
     }
     r->conn = in->id;
-    r->waiting =
-        cr_emit_rpc(i, r->conn, CR_RPC_NODE_GET_INFO, r->deadline_ms - i->core->now.mono_ms, false, NULL);
+    r->waiting = cr_emit_rpc(i, r->conn, CR_RPC_NODE_GET_INFO, r->deadline_ms - i->core->now.mono_ms, false, NULL);
     if (!r->waiting) end_run(i, CSIREG_EXHAUSTED_FAILED, "out of memory");
 }
 

@@ -39,7 +39,7 @@ struct cr_watcher_status {
     size_t sockets;
     int64_t last_event_wall_ms; /* when a socket came, changed or went; 0: none did yet */
     bool scan_done;
-    uint64_t scans; /* of the whole registry, so far; no change of the generation */
+    uint64_t scans;              /* of the whole registry, so far; no change of the generation */
     const char *const *warnings; /* NULL-terminated; valid until the next run */
     uint64_t generation;         /* rises when any of this changes */
 };
