@@ -29,6 +29,7 @@ TOOLDEPS := $(shell pkg-config --libs $(TOOLPKGS) 2>/dev/null)
 LIB_C    := $(wildcard lib/*/*.c)
 COMMON_C := $(wildcard examples/common/*.c)
 AGENT_C  := $(wildcard examples/agent/*.c)
+CTL_C    := $(wildcard examples/ctl/*.c)
 REGISTRAR_C := $(wildcard examples/registrar/*.c)
 MOCK_C   := $(wildcard test/mock-driver/*.c)
 APISERVER_C := $(wildcard test/apiserver/*.c)
@@ -44,7 +45,7 @@ STATIC := $(BUILD)/libcsireg.a
 INTERNAL := $(BUILD)/obj/internal.a
 SHARED := $(BUILD)/libcsireg.so.$(VERSION)
 SONAME := libcsireg.so.$(SOMAJOR)
-PROGRAMS := $(addprefix $(BUILD)/bin/,csireg-agent csireg-registrar csireg-mock-driver csireg-apiserver csireg-sim embed)
+PROGRAMS := $(addprefix $(BUILD)/bin/,csireg-agent csireg-ctl csireg-registrar csireg-mock-driver csireg-apiserver csireg-sim embed)
 
 .PHONY: all
 all: $(STATIC) $(SHARED) $(PROGRAMS) $(BUILD)/csireg.pc ## build the libraries and programs (default)
@@ -85,6 +86,7 @@ $(BUILD)/bin/$(1): $(2) $(3)
 	$$(Q)$(CC) $(LDFLAGS) $(2) $(3) -o $$@ $(4) $(LIBDEPS)
 endef
 $(eval $(call program,csireg-agent,$(call obj,$(AGENT_C) $(COMMON_C)),$(STATIC),$(TOOLDEPS)))
+$(eval $(call program,csireg-ctl,$(call obj,$(CTL_C) $(COMMON_C)),$(STATIC),$(TOOLDEPS)))
 $(eval $(call program,csireg-registrar,$(call obj,$(REGISTRAR_C) $(COMMON_C)),$(INTERNAL),$(TOOLDEPS)))
 $(eval $(call program,csireg-mock-driver,$(call obj,$(MOCK_C) $(COMMON_C)),$(INTERNAL),$(TOOLDEPS)))
 $(eval $(call program,csireg-apiserver,$(call obj,$(APISERVER_C) $(COMMON_C)),$(INTERNAL),$(TOOLDEPS)))

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <string.h>
 
+#include "agent/notify.h"
 #include "agent/settings.h"
 #include "agent/web.h"
 #include "common/log.h"
@@ -87,11 +88,12 @@ static bool drain(struct csireg_manager *manager)
 }
 
 /* Until a signal; the exit code. */
-static int serve(struct csireg_manager *manager, int stop_fd)
+static int serve(struct csireg_manager *manager, struct notify *notify, int stop_fd)
 {
     struct pollfd fds[] = {{.fd = stop_fd, .events = POLLIN}, {.fd = csireg_manager_fd(manager), .events = POLLIN}};
+    notify_ready(notify, manager);
     while (fds[0].revents == 0) {
-        if (poll(fds, 2, -1) < 0 && errno != EINTR) {
+        if (poll(fds, 2, notify_timeout(notify)) < 0 && errno != EINTR) {
             log_error("poll: %s", strerror(errno));
             return EXIT_FAILED;
         }
@@ -99,6 +101,8 @@ static int serve(struct csireg_manager *manager, int stop_fd)
             log_error("the library stopped by itself");
             return EXIT_FAILED;
         }
+        if (fds[1].revents) notify_news(notify);
+        notify_run(notify, manager);
     }
     return stop_code();
 }
@@ -109,11 +113,15 @@ static int run(struct csireg_manager *manager, const char *http_endpoint, int st
 {
     struct csireg_error *error = NULL;
     struct httpd *httpd = NULL;
+    struct notify notify;
     int code = EXIT_FAILED;
+    notify_open(&notify);
     if (csireg_manager_start(manager, &error) != CSIREG_OK)
         log_error("%s", csireg_error_message(error));
     else if (!*http_endpoint || (httpd = web_start(http_endpoint, manager)) != NULL)
-        code = serve(manager, stop_fd);
+        code = serve(manager, &notify, stop_fd);
+    notify_stopping(&notify);
+    notify_close(&notify);
     httpd_stop(httpd);
     csireg_manager_stop(manager);
     drain(manager);

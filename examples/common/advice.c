@@ -109,25 +109,33 @@ static char *name_of_socket(const json_t *socket)
 
 /* ---- sockets ---- */
 
-/* While a driver is being written, the API server's last answer is all there is to see: a missing Node, say. */
-static const json_t *error_meanwhile(const json_t *status, const json_t *socket)
+/* While a driver is being written, the API server's last answer is all there is to see: a missing Node, say. What makes
+ * the server unusable is told of the server itself. */
+static const json_t *error_meanwhile(const json_t *api, const json_t *socket)
 {
-    const json_t *error = json_object_get(json_object_get(status, "api"), "lastError");
-    bool waits = !strcmp(status_str(socket, "state"), "publishing");
+    const json_t *error = json_object_get(api, "lastError");
+    bool waits = !strcmp(status_str(socket, "state"), "publishing") && !strcmp(status_str(api, "state"), "ok");
     return waits && error && strcmp(status_str(error, "time"), status_str(socket, "since")) >= 0 ? error : NULL;
+}
+
+/* "is not registered: MESSAGE" */
+static char *what_of_socket(const json_t *api, const json_t *socket, const json_t *error)
+{
+    const char *state = status_str(socket, "state"), *message = status_str(error, "message");
+    bool held = !strcmp(state, "publishing") && !strcmp(status_str(api, "state"), "waiting");
+    return need_printf("is %s%s%s%s", status_words(state), held ? ", and waits for the API server" : "",
+                       *message ? ": " : "", message);
 }
 
 static void about_socket(const json_t *status, const json_t *socket, struct advice_list *out)
 {
-    const char *state = status_str(socket, "state");
-    const json_t *error = json_object_get(socket, "lastError");
-    if (!strcmp(state, "registered") && !error) return;
-    bool active = json_is_true(json_object_get(socket, "active")), standby = !strcmp(state, "standby");
-    if (!error) error = error_meanwhile(status, socket);
+    const json_t *error = json_object_get(socket, "lastError"), *api = json_object_get(status, "api");
+    bool active = json_is_true(json_object_get(socket, "active"));
+    bool standby = !strcmp(status_str(socket, "state"), "standby");
+    if (!strcmp(status_str(socket, "state"), "registered") && !error) return;
+    if (!error) error = error_meanwhile(api, socket);
     enum advice_level level = standby ? ADVICE_NOTE : error && !active ? ADVICE_BAD : ADVICE_WAIT;
-    const char *message = status_str(error, "message");
-    struct advice *a = add(out, level, name_of_socket(socket),
-                           need_printf("is %s%s%s", status_words(state), *message ? ": " : "", message), NULL);
+    struct advice *a = add(out, level, name_of_socket(socket), what_of_socket(api, socket, error), NULL);
     a->seen = status_str(socket, "since");
     if (error) set_error(a, error);
     if (standby) a->remedy = "Nothing, unless this driver should run only once on a node.";
@@ -142,8 +150,8 @@ static void about_waiting(const json_t *driver, struct advice_list *out)
     const char *since = status_str(driver, "waitingForControllerSince");
     if (!*since) return;
     struct advice *a = add(out, ADVICE_WAIT, need_strdup(status_str(driver, "name")),
-                           need_strdup("is registered here and waits for its controller side to complete the entry in "
-                                       "CSINode (seen at the next look)"),
+                           need_strdup("is registered here and, at the last look at CSINode, waited for its "
+                                       "controller side"),
                            "If it stays so, see whether the driver's controller runs with the gate "
                            "CSIControllerGetNodeInfo on.");
     a->seen = since;
@@ -163,7 +171,22 @@ static void about_dead(const json_t *driver, struct advice_list *out)
     a->subject = driver;
 }
 
-static void about_driver(const json_t *driver, struct advice_list *out)
+/* A warning that the error of the driver's socket does not say already. */
+static bool is_news(const json_t *status, const json_t *driver, const json_t *warning)
+{
+    size_t i;
+    json_t *socket;
+    const char *text = json_string_value(warning);
+    json_array_foreach(json_object_get(status, "sockets"), i, socket)
+    {
+        const char *said = status_str(json_object_get(socket, "lastError"), "message");
+        bool same = !strcmp(status_str(socket, "driver"), status_str(driver, "name"));
+        if (same && text && strstr(said, text)) return false;
+    }
+    return text != NULL;
+}
+
+static void about_driver(const json_t *status, const json_t *driver, struct advice_list *out)
 {
     size_t i;
     json_t *warning;
@@ -171,9 +194,9 @@ static void about_driver(const json_t *driver, struct advice_list *out)
     about_waiting(driver, out);
     if (!strcmp(status_str(driver, "state"), "removing"))
         add(out, ADVICE_WAIT, need_strdup(status_str(driver, "name")),
-            need_strdup("is gone; its entries are being removed from Node and CSINode"), NULL)
+            need_strdup("is being removed from Node and CSINode"), NULL)
             ->subject = driver;
-    json_array_foreach(json_object_get(driver, "warnings"), i, warning) if (json_is_string(warning))
+    json_array_foreach(json_object_get(driver, "warnings"), i, warning) if (is_news(status, driver, warning))
         add(out, ADVICE_WAIT, need_strdup(status_str(driver, "name")),
             need_printf("has a warning: %s", json_string_value(warning)), NULL)
             ->subject = driver;
@@ -216,14 +239,20 @@ static const char no_socket[] =
 
 static void about_sockets(const json_t *registry, const char *about, struct advice_list *out)
 {
-    const char *last = status_str(registry, "lastEvent"), *mode = status_str(registry, "mode");
+    const char *last = status_str(registry, "lastEvent");
     long long n = status_int(registry, "sockets");
-    char *what = n > 0   ? need_printf("has %lld registration socket%s (%s); a driver that is not listed has none here",
-                                       n, n == 1 ? "" : "s", mode)
-                 : *last ? need_strdup("has 0 registration sockets now; the last one went some time ago")
-                         : need_strdup("has 0 registration sockets, and none was seen since the start");
-    struct advice *a = add(out, n > 0 ? ADVICE_NOTE : ADVICE_WAIT, need_strdup(about), what, no_socket);
-    a->seen = last;
+    if (n == 0) {
+        const char *when = *last ? "now; the last one went" : ", and none was seen since the start";
+        char *what = need_printf("has 0 registration sockets%s%s", *last ? " " : "", when);
+        add(out, ADVICE_WAIT, need_strdup(about), what, no_socket)->seen = last;
+        return;
+    }
+    add(out, ADVICE_NOTE, need_strdup(about),
+        need_printf(
+            "has %lld registration socket%s. A driver that is not listed has none there: see that its registrar "
+            "runs and writes to this very directory of the host",
+            n, n == 1 ? "" : "s"),
+        NULL);
 }
 
 static void about_registry(const json_t *registry, struct advice_list *out)
@@ -279,7 +308,7 @@ void advice_list(const json_t *status, struct advice_list *out)
     json_t *item;
     *out = (struct advice_list){NULL, 0};
     json_array_foreach(json_object_get(status, "sockets"), i, item) about_socket(status, item, out);
-    json_array_foreach(json_object_get(status, "drivers"), i, item) about_driver(item, out);
+    json_array_foreach(json_object_get(status, "drivers"), i, item) about_driver(status, item, out);
     about_api(json_object_get(status, "api"), out);
     about_registry(json_object_get(status, "registry"), out);
     about_gate(status, out);

@@ -58,7 +58,7 @@ const char *status_words(const char *state)
                  {"rejecting", "being told that it is not registered"},
                  {"registered", "registered"},
                  {"unconfirmed", "registered, but could not be told so"},
-                 {"standby", "standing by"},
+                 {"standby", "standing by: another instance registers this driver"},
                  {"backoff", "not registered"}};
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].state, state)) return table[i].words;
@@ -69,4 +69,11 @@ bool status_is_registered(const json_t *driver)
 {
     const char *state = status_str(driver, "state");
     return !strcmp(state, "registered") || !strcmp(state, "unconfirmed");
+}
+
+bool status_is_unregistered(const json_t *socket)
+{
+    const char *state = status_str(socket, "state");
+    bool active = json_is_true(json_object_get(socket, "active"));
+    return !active && strcmp(state, "standby") != 0 && strcmp(state, "registered") != 0;
 }

@@ -18,5 +18,7 @@ void status_age(double seconds, char out[STATUS_AGE_SIZE]); /* "9.5 s", "12 min"
 /* What a socket "is" in that state, as a person would say it: "being connected to"; a state of no name as it is. */
 const char *status_words(const char *state);
 bool status_is_registered(const json_t *driver); /* lookups find it */
+/* Its driver or plugin is neither registered nor meant to wait for another one. */
+bool status_is_unregistered(const json_t *socket);
 
 #endif

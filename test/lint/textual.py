@@ -42,7 +42,8 @@ LIBRARIES = {  # whose headers may be used where
     "jansson.h": ("core", "engine", "io", "api"),
 }
 IMPURE = ("unistd.h", "fcntl.h", "time.h", "pthread.h", "poll.h", "signal.h", "netdb.h", "dirent.h", "sys/", "netinet/", "arpa/")
-PUBLIC_API_ONLY = {"examples/agent/": ("agent/", "common/", "csireg/"), "examples/embed.c": ("csireg/",)}
+PUBLIC_API_ONLY = {"examples/agent/": ("agent/", "common/", "csireg/"), "examples/ctl/": ("ctl/", "common/", "csireg/"),
+                   "examples/embed.c": ("csireg/",)}
 
 SPDX = "SPDX-License-Identifier: Apache-2.0"
 MACHINE = re.compile(r"(?<![\w.$}-])/(?:home|root|work|Users)/\w[\w.-]*|\b[\w.+-]+@(?!example\.)[a-z0-9-]+\.(?:com|org|net|io|dev)\b")
