@@ -17,14 +17,15 @@ install() { env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s "$@" DESTDIR="$desti
 install install
 listed() { (cd "$place" && find . ! -type d | sort); }
 expected() {
-    printf './bin/%s\n' csireg-agent csireg-registrar
+    printf './bin/%s\n' csireg-agent csireg-ctl csireg-registrar
     for header in include/csireg/*.h; do echo "./$header"; done
-    printf './lib/%s\n' libcsireg.a libcsireg.so libcsireg.so.0 "libcsireg.so.$version" pkgconfig/csireg.pc
+    printf './lib/%s\n' libcsireg.a libcsireg.so libcsireg.so.0 "libcsireg.so.$version" pkgconfig/csireg.pc systemd/system/csireg-agent.service
 }
 [ "$(listed)" = "$(expected | sort)" ] || fail "installed files differ from the expected: $(listed)"
 grep -qx "prefix=$prefix" "$place/lib/pkgconfig/csireg.pc" || fail "csireg.pc does not name the prefix"
+grep -q "^ExecStart=$prefix/bin/csireg-agent " "$place/lib/systemd/system/csireg-agent.service" || fail "the unit starts another agent"
 if grep -rlF "$destination" "$place" | grep .; then fail "DESTDIR is in an installed file"; fi
-for program in csireg-agent csireg-registrar; do
+for program in csireg-agent csireg-ctl csireg-registrar; do
     "$place/bin/$program" --version | grep -qF "$version" || fail "$program --version does not say $version"
 done
 

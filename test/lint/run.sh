@@ -32,12 +32,25 @@ analyse() {
         -Iinclude -Ilib -Iexamples -Itest -itest/lint lib examples test
 }
 
+# A copy whose program is there: the unit names the one that make install puts there.
+unit_file() {
+    if ! command -v systemd-analyze >/dev/null; then
+        echo "skipped: systemd-analyze is not there to verify the unit file"
+        return 0
+    fi
+    mkdir -p build/lint
+    sed "s|=/usr/local/bin/csireg-agent |=/bin/true |" examples/agent/csireg-agent.service >build/lint/csireg-agent.service
+    said=$(systemd-analyze verify --man=no build/lint/csireg-agent.service 2>&1) || said="$said (exit $?)"
+    case $said in *csireg-agent* | *"(exit "*) echo "$said"; return 1 ;; esac
+}
+
 for name in banned includes lengths licence words scripts; do
     check "$name" test/lint/textual.py "$name"
 done
 check "the checks find what they should" test/lint/self_test.py
 check format format
 check cppcheck analyse
+check "unit file" unit_file
 for script in proto-stale diagram-stale; do
     [ -x test/lint/$script.sh ] && check $script test/lint/$script.sh
 done
