@@ -20,7 +20,7 @@ LOGS = os.path.join(ROOT, "build", "test-logs")
 SUMMARY = re.compile(r"^(\d+) passed, (\d+) failed$", re.M)
 CMOCKA_PASSED = re.compile(r"^\[  PASSED  \] (\d+) test\(s\)", re.M)
 CMOCKA_FAILED = re.compile(r"^\[  FAILED  \] \S+.*, (\d+) test\(s\)|^ *(\d+) FAILED TEST\(S\)", re.M)
-TAIL = 60
+TAIL = 100
 
 
 class Stage:
@@ -95,7 +95,7 @@ def valgrind():
 
 def phases(quick):
     """Lists of stages; those of one list run two at a time, the lists one after the other. What builds or measures is alone."""
-    plain = [[make("build", "WERROR=1", "all", "unit-programs")], unit_stages("build", "unit") + [make("sim", "sim")],
+    plain = [[make("build", "WERROR=1", "all", "unit-programs")], unit_stages("build", "unit") + [make("sim", "sim"), make("oom", "oom")],
              [integration("integration", "build", "--fast")], [Stage("demo", sys.executable, "test/demo/demo.py")],
              [make("abi", "abi"), make("lint", "lint")]]
     if quick:

@@ -54,15 +54,19 @@ def load():
     return SCENARIOS
 
 
-def report(one, seconds, trouble):
-    print(f"{'FAILED' if trouble else 'ok':7} {one.name:60} {seconds:6.1f} s", flush=True)
-    if trouble:
-        print("\n".join("    | " + line for line in trouble.split("\n")), flush=True)
+def report(one, seconds, trouble, explained=True):
+    print(f"{'ok' if trouble is None else 'FAILED':7} {one.name:60} {seconds:6.1f} s", flush=True)
+    if explained and trouble is not None:
+        explain(one, trouble)
+
+
+def explain(one, trouble):
+    print("\n".join([f"{one.name}:"] + ["    | " + line for line in trouble.split("\n")]), flush=True)
 
 
 def run(chosen, programs, jobs, keep):
-    """Runs them and reports as they end; (passed, failed)."""
-    failed = 0
+    """Runs them and reports as they end, what went wrong last of all; (passed, failed)."""
+    failed = []
     waiting = [s for s in chosen if s.slow]
     others = [s for s in chosen if not s.slow]
     with concurrent.futures.ThreadPoolExecutor(max(1, len(waiting))) as slow_pool, \
@@ -71,9 +75,12 @@ def run(chosen, programs, jobs, keep):
         running |= {pool.submit(s.run, programs, keep): s for s in others}
         for done in concurrent.futures.as_completed(running):
             seconds, trouble = done.result()
-            failed += trouble is not None
-            report(running[done], seconds, trouble)
-    return len(chosen) - failed, failed
+            if trouble is not None:
+                failed.append((running[done], trouble))
+            report(running[done], seconds, trouble, explained=False)
+    for one, trouble in failed:
+        explain(one, trouble)
+    return len(chosen) - len(failed), len(failed)
 
 
 def exit_code(passed, failed):

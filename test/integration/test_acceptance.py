@@ -19,7 +19,7 @@ from procs import check, equal
 from runner import scenario
 
 ZONE = "topology.kubernetes.io/zone"
-WINDOWS = (0.05, 0.05, 0.05, 0.25, 1.0, 1.0)  # values of gather-window to try, its default first
+WINDOWS = (0.05, 0.05, 0.05, 0.25, 1.0, 1.0, 1.0)  # values of gather-window to try, its default first
 
 
 @scenario
@@ -51,7 +51,7 @@ def ten(w, window, arrive, leave, gate):
     fleet.process.wait_line('"ready"')
     agent = w.agent(f"--gather-window={window * 1000:.0f}ms", gate=gate)
     fleet.wait_all_notified(10)
-    if fleet.spread() > 0.8 * window:
+    if fleet.spread() > 0.3 * window:  # the agent still has to read the answers
         return False
     check(w.api.requests() <= arrive, f"{w.api.requests()} requests to register: {w.api.counts()['requests']}")
     found = w.api.registrations() if gate else w.api.drivers()
