@@ -151,6 +151,7 @@ CSIREG_API int csireg_manager_lookup(struct csireg_manager *manager, const char 
  * "registered", "unconfirmed", "removing"), since, publishedSince, waitingForControllerSince, completed,
  *                 unreachableSince, pending, warnings
  *   unclaimed     names in the CSINode that no driver of this manager has
+ *   labelsAdded   labels of the Node that this manager added, with their values; absent while there are none
  *
  * lastError: code, origin, number, step, message, time, class ("transient", "persistent").
  * INVALID: out_text is NULL. STATE also when the manager was stopped without having been started. NOMEM.

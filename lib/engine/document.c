@@ -116,7 +116,7 @@ json_t *cr_document_build(struct cr_document *d)
               set_new(all, "node", node(d->node_name)) && share(all, d->core, "gates") &&
               share(all, d->core, "capabilities") && set_new(all, "registry", registry(d->registry)) &&
               set_new(all, "api", api(d)) && share(all, d->core, "sockets") && share(all, d->core, "drivers") &&
-              share(all, d->core, "unclaimed");
+              share(all, d->core, "unclaimed") && share(all, d->core, "labelsAdded");
     json_decref(d->core);
     json_decref(d->requests);
     return checked(all, ok);

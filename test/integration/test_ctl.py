@@ -62,10 +62,12 @@ def all_is_well(w):
     """Both flows in one table, exit code 0."""
     w.server()
     agent = w.agent(gate=True)
-    for name, how in ((NAME, {}), ("c.example.com", {"capabilities": [CAPABILITY]})):
+    zone = {"topology.example.com/zone": "z1"}
+    for name, how in ((NAME, {"topology": zone}), ("c.example.com", {"capabilities": [CAPABILITY]})):
         w.driver(name, node_id="i-1", **how).wait_notified(True)
         agent.wait("it is registered", lambda s, name=name: any(
             x.get("driver") == name and x["state"] == "registered" for x in s["sockets"]))
+    equal(agent.status().get("labelsAdded"), zone, "labels added")
     text = ctl(w, agent=agent)
     rows = [line.split() for line in text.split("\n")]
     check(any(row[:3] == [NAME, "node", "registered"] for row in rows), text)
