@@ -19,7 +19,9 @@ int64_t cr_http_retry_after(const char *value, int64_t wall_ms)
     if (digits == 0) {
         time_t date = curl_getdate(value, NULL);
         if (date == (time_t)-1) return -1;
-        ms = (int64_t)date * 1000 - wall_ms;
+        int64_t seconds = (int64_t)date - wall_ms / 1000; /* any year that fits 64 bits */
+        if (seconds > CR_MAX_RETRY_AFTER_MS / 1000) return CR_MAX_RETRY_AFTER_MS;
+        ms = seconds < 0 ? 0 : (int64_t)date * 1000 - wall_ms;
         if (ms < 0) ms = 0;
     } else if (value[digits + strspn(value + digits, " \t")] != '\0') {
         return -1;

@@ -152,6 +152,7 @@ static void test_retry_after_values(void **state)
     assert_int_equal(cr_http_retry_after("601", 0), CR_MAX_RETRY_AFTER_MS);
     assert_int_equal(cr_http_retry_after("99999999999999999999999999", 0), CR_MAX_RETRY_AFTER_MS);
     assert_int_equal(cr_http_retry_after("Thu, 01 Jan 1970 00:01:00 GMT", 1500), 58500);
+    assert_int_equal(cr_http_retry_after("Thu, 01 Jan 655351994 00:01:00 GMT", 0), CR_MAX_RETRY_AFTER_MS);
     assert_int_equal(cr_http_retry_after("", 0), -1);
     assert_int_equal(cr_http_retry_after("-1", 0), -1);
     assert_int_equal(cr_http_retry_after("soon", 0), -1);
