@@ -12,7 +12,7 @@
 
 #define MAX_CONNECTIONS   8    /* kept open */
 #define CHECK_INTERVAL_MS 1000 /* between looks at the credential files while nothing is asked */
-#define SHARE_MS          50   /* how long a request waits for the connection of another before it makes its own */
+#define TURN_MS           50   /* how long a request waits for another at most, and a watch always */
 #define BRAKE_MS          10   /* when libcurl cannot poll */
 
 static struct cr_http_transfer *transfer_of(struct cr_list *n)
@@ -199,13 +199,15 @@ static void finish_unstarted(struct cr_http_transfer *t, const struct csireg_err
 }
 
 /* When a request may go. A TLS handshake costs both sides more than many an answer, so of requests that come together
- * those for which no connection is free take turns. */
+ * those for which no connection is free take turns; and a watch, which needs one of its own and is in no hurry, leaves
+ * the processor to them. */
 static int64_t launch_time(const struct cr_http_transfer *t)
 {
     size_t busy = 0;
-    if (t->request.watch || t->cancelled) return 0;
+    if (t->cancelled) return 0;
     CR_LIST_FOREACH(n, &t->http->running) busy += !transfer_of(n)->request.watch;
-    return busy > 0 && busy >= cr_http_kept_sockets(t->http) ? t->asked_ms + SHARE_MS : 0;
+    bool waits = t->request.watch || (busy > 0 && busy >= cr_http_kept_sockets(t->http));
+    return waits ? t->asked_ms + TURN_MS : 0;
 }
 
 static void launch(struct cr_http_transfer *t)
@@ -306,13 +308,18 @@ static void deliver(struct cr_http *http)
     }
 }
 
-static void launch_due(struct cr_http *http)
+/* True: something was launched. */
+static bool launch_due(struct cr_http *http)
 {
     int64_t now = cr_clock_now().mono_ms;
+    bool any = false;
     CR_LIST_FOREACH_SAFE(n, &http->starting)
     {
-        if (launch_time(transfer_of(n)) <= now) launch(transfer_of(n));
+        if (launch_time(transfer_of(n)) > now) continue;
+        launch(transfer_of(n));
+        any = true;
     }
+    return any;
 }
 
 void cr_http_perform(struct cr_http *http)
@@ -321,9 +328,11 @@ void cr_http_perform(struct cr_http *http)
     check_files(http);
     sweep_cancelled(http);
     launch_due(http);
-    curl_multi_perform(http->multi, &running);
-    collect(http);
-    deliver(http);
+    do {
+        curl_multi_perform(http->multi, &running);
+        collect(http);
+        deliver(http);
+    } while (launch_due(http)); /* those whose turn came with the end of others */
 }
 
 /* Milliseconds until there is something to perform whatever the network does. */

@@ -5,8 +5,8 @@
  * - Owns the CURLM, which is also what the engine sleeps on (cr_http_poll).
  * - TLS 1.2 or later, verified (CA, server name); HTTP/1.1, on kept connections for plain requests, each watch on a
  *   connection of its own. Plain requests that come together take turns on one connection; none waits longer than
- *   50 ms for another. No redirects are followed; Authorization never goes to another host. Proxies only when asked
- *   for; the environment's proxy variables are ignored.
+ *   50 ms for another. A watch starts 50 ms after it was asked for. No redirects are followed; Authorization never goes
+ * to another host. Proxies only when asked for; the environment's proxy variables are ignored.
  * - Every request has its whole-request deadline; bodies, headers and watch lines are bounded (base/bounds.h).
  * - Credential files are looked at again before a request when they changed, and after a 401; connections that were
  *   made with an older identity are not used again. A watch that runs meanwhile goes on to its end.

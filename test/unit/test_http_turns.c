@@ -48,7 +48,7 @@ static void test_a_slow_answer_holds_nobody_up(void **state)
     assert_int_equal(tls_server_accepts(rig->server), 2);
 }
 
-static void test_a_watch_holds_nobody_up(void **state)
+static void test_a_watch_goes_last_and_holds_nobody_up(void **state)
 {
     struct http_rig *rig = *state;
     http_rig_serve(rig, serve_slow_and_fast, NULL);
@@ -56,7 +56,12 @@ static void test_a_watch_holds_nobody_up(void **state)
     uint64_t watch = http_rig_watch(rig, "/slow", 60000);
     uint64_t plain = http_rig_start(rig, CR_HTTP_GET, "/fast", NULL, 10000);
     http_rig_step(rig);
-    assert_true(cr_list_empty(&rig->http->starting)); /* neither waits for the other */
+    assert_false(cr_list_empty(&rig->http->starting)); /* the watch */
+    assert_int_equal(http_rig_wait(rig, plain)->status, 200);
+    while (!cr_list_empty(&rig->http->starting)) http_rig_step(rig);
+    plain = http_rig_start(rig, CR_HTTP_GET, "/fast", NULL, 10000);
+    http_rig_step(rig);
+    assert_true(cr_list_empty(&rig->http->starting));
     assert_int_equal(http_rig_wait(rig, plain)->status, 200);
     assert_int_equal(rig->done[watch], 0);
 }
@@ -82,7 +87,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         RIG(test_turns_on_one_connection),
         RIG(test_a_slow_answer_holds_nobody_up),
-        RIG(test_a_watch_holds_nobody_up),
+        RIG(test_a_watch_goes_last_and_holds_nobody_up),
         RIG(test_one_that_waits_for_its_turn_can_be_cancelled),
     };
     return cmocka_run_group_tests_name("http turns", tests, NULL, NULL);
