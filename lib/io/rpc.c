@@ -222,8 +222,6 @@ static grpc_channel *open_channel(int fd, grpc_resource_quota *quota)
     grpc_arg list[] = {
         string_arg(GRPC_ARG_DEFAULT_AUTHORITY, "localhost"),
         string_arg(GRPC_ARG_PRIMARY_USER_AGENT_STRING, "csireg/" CSIREG_VERSION),
-        integer_arg(GRPC_ARG_ENABLE_RETRIES, 0),
-        integer_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
         integer_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, CR_MAX_RPC_MESSAGE),
         integer_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
         quota_arg(quota),
