@@ -3,11 +3,11 @@
 import os
 
 from harness import CAPABILITY
+from histories import OTHERS
 from servers import entries
 
 ZONE = "soak.example.com/"
 PEERS = ("silent", "garbage", "http1", "close")
-OTHERS = "other-"  # names of entries that are not the agent's begin so
 
 
 class Slot:

@@ -19,9 +19,10 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 sys.path[:0] = [HERE, os.path.join(ROOT, "test/integration")]
 sys.dont_write_bytecode = True
 
-from checks import Histories, troubles  # pylint: disable=wrong-import-position
+from checks import troubles  # pylint: disable=wrong-import-position
 from churn import Others, Slot  # pylint: disable=wrong-import-position
 from faults import Credentials, Faults  # pylint: disable=wrong-import-position
+from histories import Histories  # pylint: disable=wrong-import-position
 from harness import World  # pylint: disable=wrong-import-position
 from procs import Failure, check, until  # pylint: disable=wrong-import-position
 
