@@ -5,7 +5,7 @@ KUBE_VERSION = $(shell sed -n 's/^.*k8s.io.kubernetes \(v[0-9.]*\).*/\1/p' test/
 LIVE_SERVERS := $(LIVE)/kube-apiserver $(LIVE)/etcd
 
 .PHONY: test-live live-servers
-test-live: $(addprefix $(BUILD)/bin/,csireg-agent csireg-mock-driver csireg-apiserver) ## run conformance and node-flow scenarios against a real kube-apiserver (needs Go 1.26)
+test-live: $(addprefix $(BUILD)/bin/,csireg-agent csireg-registrar csireg-mock-driver csireg-apiserver embed) $(SHARED) ## run conformance and node-flow scenarios against a real kube-apiserver (needs Go 1.26)
 	@test/live/run.py --bin $(BUILD)/bin
 
 live-servers: $(LIVE_SERVERS)

@@ -18,8 +18,14 @@ node_flow.another_node_id node_flow.owners node_flow.owner_missing node_flow.mig
 node_flow.node_appears_later node_flow.restart_writes_nothing
 unregister.node_flow unregister.last_entry unregister.no_calls_afterwards unregister.crash_keeps_the_entry
 api_faults.node_recreated api_faults.requests_are_quiet_about_secrets
-controller_flow.server_too_old controller_flow.fall_back_when_dropped
+controller_flow.server_gate_off controller_flow.server_too_old controller_flow.fall_back_when_dropped
 acceptance.ten_in_the_node_flow
+handshake.steps_in_order handshake.failed_node_info_removes handshake.failed_get_info_removes_nothing
+instances.replaced_in_place instances.replaced_by_a_broken_one instances.newest_wins instances.standby_takes_over
+instances.failed_take_over
+options.label_prefixes options.refusal_concerns_one_driver options.grace_return options.grace_passes
+host.second_door host.third_door host.three_doors
+programs.registrar_registers programs.registrar_is_refused programs.embed
 """.split()
 
 
