@@ -325,9 +325,9 @@ static void test_silence_ends_at_the_deadline(void **state)
     http_rig_serve(rig, say_nothing, NULL);
     http_rig_connect(rig);
     assert_int_equal(http_rig_get(rig, "/ok")->status, 200);
-    assert_http_failed(http_rig_wait(rig, http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 50)), CR_TRANSPORT_TIMEOUT,
+    assert_http_failed(http_rig_wait(rig, http_rig_start(rig, CR_HTTP_GET, "/x", NULL, 500)), CR_TRANSPORT_TIMEOUT,
                        "no answer in time");
-    assert_http_failed(http_rig_wait(rig, http_rig_start(rig, CR_HTTP_PUT, "/half", "{}", 50)), CR_TRANSPORT_TIMEOUT,
+    assert_http_failed(http_rig_wait(rig, http_rig_start(rig, CR_HTTP_PUT, "/half", "{}", 500)), CR_TRANSPORT_TIMEOUT,
                        "no answer in time");
     assert_int_equal(http_rig_get(rig, "/ok")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 3); /* a connection that fell silent is not used again */
