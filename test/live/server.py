@@ -262,7 +262,7 @@ class RealServer(Server):
         return until("the audit log is written", probe)[0]
 
     def log(self):
-        """Requests of node identities, oldest first; a watch has an event at both ends. The server asks itself things too."""
+        """Requests of node identities, oldest first, a watch at its end; the server asks itself things too."""
         events = {e["auditID"]: e for e in self._audited() if e["user"]["username"].startswith("system:node:")}
         return [row(event) for event in sorted(events.values(), key=lambda e: e["requestReceivedTimestamp"])]
 
