@@ -146,10 +146,15 @@ CSIREG_API int csireg_manager_lookup(struct csireg_manager *manager, const char 
  *                 warnings
  *   api           server, source ("kubeconfig", "in-cluster", "explicit", "none"), state ("ok", "waiting", "refused",
  *                 "local-only"), since, lastError, requests (number by verb and resource, like "get csinodes"),
- * warnings sockets       one for each registration socket: path, driver, type, state, active, attempts, since, nextTry,
- * lastError drivers       name, endpoint, version, nodeID, flow ("node", "controller"), state ("registering",
- * "registered", "unconfirmed", "removing"), since, publishedSince, waitingForControllerSince, completed,
+ *                 warnings
+ *
+ *   sockets       one for each registration socket: path, driver, type, state, active, attempts, since, nextTry,
+ *                 lastError
+ *
+ *   drivers       name, endpoint, version, nodeID, flow ("node", "controller"), state ("registering", "registered",
+ *                 "unconfirmed", "removing"), since, publishedSince, waitingForControllerSince, completed,
  *                 unreachableSince, pending, warnings
+ *
  *   unclaimed     names in the CSINode that no driver of this manager has
  *   labelsAdded   labels of the Node that this manager added, with their values; absent while there are none
  *
@@ -169,7 +174,9 @@ CSIREG_API int csireg_manager_wait_initial(struct csireg_manager *manager, int64
 
 /*
  * Tries again now what waits for its next attempt: the driver of that name, the socket at that path, or all for NULL.
- * The API server is tried again at once too. What does not wait is left alone. INVALID: the text is empty, not UTF-8 or
+ * The API server is tried again at once too, and with NULL what is published is verified: Node and CSINode are read and
+ * what is missing of ours is repaired. A driver whose failure is still being reported to its plugin tries again right
+ * after that; what does not wait otherwise is left alone. INVALID: the text is empty, not UTF-8 or
  * longer than 4,095 bytes. LIMIT: 65,536 calls wait for the engine. NOMEM.
  */
 CSIREG_API int csireg_manager_retry(struct csireg_manager *manager, const char *name_or_path,
@@ -196,9 +203,9 @@ enum csireg_exhausted_result {
  * The host saw an attachment fail with RESOURCE_EXHAUSTED (code 8): asks the driver for its limit again where its
  * CSIDriver object has a nodeAllocatableUpdatePeriodSeconds, and publishes it. Waits at most that many milliseconds for
  * the outcome; runs of one driver are shared by their callers and start at least 2 s apart.
- * TIMEOUT: the run goes on. NOT_REGISTERED, NOT_READY: as lookup. STATE also when the manager is stopped meanwhile.
- * INVALID: name is NULL, empty, not UTF-8 or longer than 253 bytes, out_result is NULL, or milliseconds is negative.
- * LIMIT: 65,536 calls wait for the engine. NOMEM.
+ * TIMEOUT: the run goes on. NOT_REGISTERED: as lookup. NOT_READY: as lookup, or the CSIDriver objects were not read
+ * yet. STATE also when the manager is stopped meanwhile. INVALID: name is NULL, empty, not UTF-8 or longer than 253
+ * bytes, out_result is NULL, or milliseconds is negative. LIMIT: 65,536 calls wait for the engine. NOMEM.
  */
 CSIREG_API int csireg_manager_exhausted(struct csireg_manager *manager, const char *name, int64_t milliseconds,
                                         enum csireg_exhausted_result *out_result);

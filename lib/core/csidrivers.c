@@ -216,10 +216,12 @@ void cr_csidrivers_check(struct cr_instance *i)
 
 static void keep_error(struct cr_core *core, struct csireg_error *err)
 {
+    const struct csireg_error *old = core->csidrivers.error;
+    bool news = err && (!old || strcmp(csireg_error_message(old), csireg_error_message(err)) != 0);
     csireg_error_free(core->csidrivers.error);
     core->csidrivers.error = err;
     core->generation++;
-    if (err) cr_emit_log(core, CSIREG_LOG_WARNING, "csidrivers", NULL, "%s", csireg_error_message(err));
+    if (news) cr_emit_log(core, CSIREG_LOG_WARNING, "csidrivers", NULL, "%s", csireg_error_message(err));
 }
 
 static void list_failed(struct cr_core *core, struct csireg_error *err, int64_t retry_after_ms)

@@ -63,7 +63,7 @@ void cr_driver_changed(struct cr_driver *d)
 
 enum cr_driver_state cr_driver_state(const struct cr_driver *d)
 {
-    bool unconfirmed = d->owner && d->owner->state == CR_STATE_UNCONFIRMED;
+    bool unconfirmed = d->owner && (d->owner->unconfirmed || d->owner->state == CR_STATE_UNCONFIRMED);
     if (d->registered) return unconfirmed ? CR_DRIVER_UNCONFIRMED : CR_DRIVER_REGISTERED;
     bool removing = d->desired.want == CR_WANT_REMOVE && (!d->owner || d->pending);
     return removing ? CR_DRIVER_REMOVING : CR_DRIVER_REGISTERING;
@@ -136,6 +136,7 @@ void cr_driver_unregister(struct cr_driver *d, const struct csireg_error *why)
     struct cr_core *core = d->owner->core;
     d->registered = false;
     d->completed = false;
+    d->owner->unconfirmed = false;
     d->since_wall_ms = core->now.wall_ms;
     core->generation++;
     cr_driver_changed(d);

@@ -137,6 +137,7 @@ static void got_info(struct cr_instance *i, struct cr_rpc_result *r)
                       " (this socket does not serve plugin registration: is it the CSI service socket?)"));
         return;
     }
+    if (strcmp(cr_instance_name(i), r->plugin.name) != 0) cr_instance_remove_remains(i);
     cr_plugin_info_fini(&i->plugin);
     i->plugin = r->plugin;
     r->plugin = (struct cr_plugin_info){0};

@@ -77,6 +77,7 @@ void cr_instance_retry(struct cr_instance *i)
 {
     cr_backoff_reset(&i->backoff);
     bool waits = i->state == CR_STATE_BACKOFF || i->state == CR_STATE_UNCONFIRMED || i->state == CR_STATE_STANDBY;
+    if (i->state == CR_STATE_REJECTING) i->again = true;
     if (!waits) return;
     i->core->counters.retries++;
     cr_instance_start(i);
@@ -101,7 +102,8 @@ static void record(struct cr_instance *i, const char *step, struct csireg_error 
     i->error = err;
     i->error_wall_ms = i->core->now.wall_ms;
     if (!news) return;
-    cr_emit_event(i->core, CSIREG_EVENT_FAILED, i, NULL, err);
+    /* a driver that stays registered has not failed */
+    cr_emit_event(i->core, i->unconfirmed ? CSIREG_EVENT_WARNING : CSIREG_EVENT_FAILED, i, NULL, err);
     cr_emit_log(i->core, CSIREG_LOG_WARNING, "registration", i, "%s failed (%s): %s", step,
                 err->retryable ? "transient" : "persistent", csireg_error_message(err));
 }
@@ -177,6 +179,8 @@ void cr_instance_settle(struct cr_instance *i)
                              : stands_by ? CR_STATE_STANDBY
                                          : CR_STATE_BACKOFF);
     if (!stands_by) wait_for_next_try(i);
+    if (i->again && !stands_by) i->timer_ms = i->core->now.mono_ms;
+    i->again = false;
     tried(i);
     if (!keeps && i->driver) release_name(i, i->driver);
 }
@@ -210,6 +214,7 @@ void cr_instance_rejected(struct cr_instance *i, const char *step, struct csireg
 void cr_instance_unconfirmed(struct cr_instance *i, struct csireg_error *err)
 {
     i->recreated = false;
+    i->unconfirmed = true;
     give_up_previous(i);
     record(i, "NotifyRegistrationStatus", err);
     cr_instance_settle(i);
@@ -218,7 +223,7 @@ void cr_instance_unconfirmed(struct cr_instance *i, struct csireg_error *err)
 void cr_instance_succeeded(struct cr_instance *i)
 {
     cr_instance_close(i);
-    i->recreated = i->quiet = false;
+    i->recreated = i->quiet = i->unconfirmed = false;
     give_up_previous(i);
     csireg_error_free(i->error);
     i->error = NULL;
@@ -245,8 +250,7 @@ static void let_go(struct cr_instance *i, struct cr_driver *d)
     release_name(i, d);
 }
 
-/* A failed attempt may have left a write of unknown outcome under a name that nobody owns now. */
-static void remove_remains(struct cr_instance *i)
+void cr_instance_remove_remains(struct cr_instance *i)
 {
     struct cr_driver *d = cr_driver_find(i->core, cr_instance_name(i));
     if (d && !d->owner && d->touched) cr_publisher_remove(i->core, d);
@@ -264,7 +268,7 @@ void cr_instance_vanish(struct cr_instance *i)
     if (i->driver)
         let_go(i, i->driver);
     else
-        remove_remains(i);
+        cr_instance_remove_remains(i);
     cr_instance_free(i);
 }
 

@@ -157,6 +157,8 @@ struct cr_instance {
     struct cr_driver *driver; /* the name this instance owns; NULL: none */
     struct cr_driver
         *previous; /* the name it was registered under before it changed it; goes or returns with the attempt's end */
+    bool again;    /* the host asked for a retry while a failed attempt was still being ended */
+    bool unconfirmed;           /* registered, but its plugin was not told yet */
     bool waits_for_name;        /* refused because another instance has the name */
     struct csireg_error *error; /* of the last failed attempt; NULL after success */
     int64_t error_wall_ms;
@@ -170,6 +172,8 @@ void cr_instance_start(struct cr_instance *i);  /* a new attempt, from whatever 
 void cr_instance_retry(struct cr_instance *i);  /* forgets the backoff; starts at once when it was waiting */
 void cr_instance_vanish(struct cr_instance *i); /* the socket went or the host took the driver back; frees i */
 void cr_instance_free(struct cr_instance *i);
+/* A failed attempt may have left a write of unknown outcome under a name that nobody owns now. */
+void cr_instance_remove_remains(struct cr_instance *i);
 void cr_instance_close(struct cr_instance *i);           /* drops what is awaited, closes both connections */
 bool cr_instance_gathering(const struct cr_instance *i); /* between connect and the end of its node RPCs */
 bool cr_instance_owns(const struct cr_instance *i); /* the registration or, if nobody is registered, the name is its */
@@ -263,6 +267,7 @@ struct cr_publisher {
     int64_t retry_ms; /* nothing is sent before this; 0: free */
     struct cr_backoff conflicts, outage;
     bool unusable;
+    bool writes_fail;  /* the outage was seen by a write: reads that work do not end it */
     const char *state; /* status: "ok", "waiting", "refused", "local-only" */
     int64_t state_wall_ms, error_wall_ms;
     struct csireg_error *error;

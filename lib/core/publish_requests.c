@@ -122,20 +122,23 @@ static void count_tries(struct cr_core *core)
     if (cr_driver_of(l)->pending) cr_driver_of(l)->tries++;
 }
 
-static void unusable(struct cr_core *core, const struct csireg_error *err, int64_t retry_after_ms)
+static void unusable(struct cr_core *core, enum cr_op op, const struct csireg_error *err, int64_t retry_after_ms)
 {
     struct cr_publisher *pub = &core->publisher;
     int64_t delay = cr_backoff_next(&pub->outage, CR_BACKOFF_FIRST_MS, CR_BACKOFF_CAP_MS, &core->rng);
     pub->unusable = true;
+    pub->writes_fail |= !is_read(op);
     core->counters.api_retries++;
     count_tries(core);
     set_api_state(core, "waiting", err);
     cr_publish_pause(core, delay > retry_after_ms ? delay : retry_after_ms);
 }
 
-static void usable(struct cr_core *core)
+static void usable(struct cr_core *core, enum cr_op op)
 {
     struct cr_publisher *pub = &core->publisher;
+    if (pub->writes_fail && is_read(op)) return; /* a read says nothing about the writes, whose pauses go on growing */
+    pub->writes_fail = false;
     set_api_state(core, "ok", NULL);
     if (!pub->unusable) return;
     pub->unusable = false;
@@ -291,7 +294,7 @@ static void succeeded(struct cr_core *core, enum cr_op op, json_t *body)
 {
     struct cr_publisher *pub = &core->publisher;
     struct csireg_error *err = NULL;
-    usable(core);
+    usable(core, op);
     if (load(core, op, body, &err) != 0) {
         cr_error_set_retryable(err, true); /* not the object that was asked for: as if nothing had come */
         cr_publish_try_again(core, err);
@@ -312,7 +315,7 @@ static void succeeded(struct cr_core *core, enum cr_op op, json_t *body)
 static void not_found(struct cr_core *core, enum cr_op op)
 {
     struct cr_publisher *pub = &core->publisher;
-    usable(core);
+    usable(core, op);
     if (!is_read(op)) count_writes(core);
     if (on_node(op)) {
         set_absent(&pub->node_slot);
@@ -355,13 +358,13 @@ static void handle(struct cr_core *core, enum cr_op op, const struct cr_api_answ
         succeeded(core, op, body);
         break;
     case CR_API_UNUSABLE:
-        unusable(core, err, a->retry_after_ms);
+        unusable(core, op, err, a->retry_after_ms);
         break;
     case CR_API_NOT_FOUND:
         not_found(core, op);
         break;
     case CR_API_REFUSED:
-        usable(core);
+        usable(core, op);
         set_api_state(core, "refused", err);
         if (is_read(op))
             read_refused(core, err);
@@ -372,7 +375,7 @@ static void handle(struct cr_core *core, enum cr_op op, const struct cr_api_answ
     case CR_API_ALREADY_EXISTS:
     case CR_API_EXPIRED:
     case CR_API_NONSENSE:
-        usable(core);
+        usable(core, op);
         cr_publish_try_again(core, err);
         break;
     }

@@ -67,11 +67,16 @@ static void report(struct cr_driver *d, struct csireg_error *err, bool dropped)
     csireg_error_free(err);
 }
 
+static bool publishes_anything(const struct cr_core *core)
+{
+    CR_LIST_FOREACH(l, &core->drivers)
+    if (cr_plan_is_install(cr_driver_of(l))) return true;
+    return false;
+}
+
 static void arm_verification(struct cr_core *core)
 {
-    bool any = false;
-    CR_LIST_FOREACH(l, &core->drivers) any |= cr_plan_is_install(cr_driver_of(l));
-    bool on = any && core->config.verify_interval_ms > 0 && !core->config.local_only;
+    bool on = publishes_anything(core) && core->config.verify_interval_ms > 0 && !core->config.local_only;
     int64_t next = on ? core->now.mono_ms + cr_jitter(core, core->config.verify_interval_ms, 10) : CR_NEVER;
     core->publisher.verify_ms = next;
 }
@@ -270,6 +275,7 @@ static void end_of_round(struct cr_core *core)
     pub->repair = false;
     pub->repairs = 0;
     pub->create = pub->verify = false;
+    pub->writes_fail = false; /* there is nothing left to write */
 }
 
 static void confirm_round(struct cr_core *core)
@@ -404,7 +410,7 @@ void cr_publisher_verify(struct cr_core *core)
 {
     struct cr_publisher *pub = &core->publisher;
     arm_verification(core);
-    if (pub->verify_ms == CR_NEVER) return; /* nothing of ours is there */
+    if (!publishes_anything(core)) return;
     pub->verify = true;
     if (!pub->node_slot.call) cr_publish_forget_node(pub);
     if (!pub->csinode_slot.call) cr_publish_forget_csinode(pub);

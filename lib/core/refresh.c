@@ -256,7 +256,9 @@ static int refuse(struct cr_core *core, const struct cr_driver *d)
 {
     if (!d || !d->registered) return cr_core_initial_done(core) ? CSIREG_ERR_NOT_REGISTERED : CSIREG_ERR_NOT_READY;
     if (d->view.flow == CSIREG_FLOW_CONTROLLER) return CSIREG_EXHAUSTED_DELEGATED;
-    return d->owner->refresh.period_s ? 0 : CSIREG_EXHAUSTED_NO_PERIOD;
+    if (d->owner->refresh.period_s) return 0;
+    /* a list that did not come yet is not read as "no such object" */
+    return core->csidrivers.synced || core->config.local_only ? CSIREG_EXHAUSTED_NO_PERIOD : CSIREG_ERR_NOT_READY;
 }
 
 void cr_refresh_exhausted(struct cr_core *core, const char *name, uint64_t token)

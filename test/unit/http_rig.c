@@ -54,7 +54,7 @@ int http_rig_setup(void **state)
     static const char *const names[] = {"127.0.0.1", "::1", "localhost", NULL};
     struct http_rig *rig = calloc(1, sizeof *rig);
     assert_non_null(rig);
-    strcpy(rig->dir, "/tmp/csireg-http-XXXXXX");
+    snprintf(rig->dir, sizeof rig->dir, "/tmp/csireg-http-XXXXXX");
     assert_non_null(mkdtemp(rig->dir));
     rig->ca = pki_new("test CA");
     rig->pair = pki_issue(rig->ca, PKI_SERVER, "server", names);

@@ -165,7 +165,7 @@ static void write_file(const char *name, const char *text)
 static int make_dir(void **state)
 {
     (void)state;
-    strcpy(dir, "/tmp/csireg-access-XXXXXX");
+    snprintf(dir, sizeof dir, "/tmp/csireg-access-XXXXXX");
     return mkdtemp(dir) ? 0 : -1;
 }
 

@@ -378,7 +378,7 @@ static void remove_files(const struct files *p)
 
 static void serves_its_control_socket(void **state)
 {
-    struct files p;
+    struct files p = {.directory = ""};
     struct text body = {0};
     (void)state;
     make_files(&p);
@@ -415,7 +415,7 @@ static void loads_objects(void **state)
         {"{\"kind\":\"CSINode\"}", "cannot create a CSINode"},
         {"{\"kind\":", "near"},
     };
-    struct files p;
+    struct files p = {.directory = ""};
     (void)state;
     make_files(&p);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

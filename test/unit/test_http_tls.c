@@ -240,7 +240,7 @@ static void test_token_rotates(void **state)
     http_rig_serve(rig, http_serve_token, accepted);
     http_rig_connect(rig);
     for (int i = 0; i < 3; i++) assert_int_equal(http_rig_get(rig, "/x")->status, 200);
-    strcpy(accepted, "SECRET-two");
+    snprintf(accepted, sizeof accepted, "SECRET-two");
     http_rig_write(rig, "token", "SECRET-two\n");
     for (int i = 0; i < 3; i++) assert_int_equal(http_rig_get(rig, "/x")->status, 200);
     assert_int_equal(tls_server_accepts(rig->server), 2);
@@ -289,7 +289,7 @@ static void test_unreadable_token(void **state)
     http_rig_get(rig, "/x");
     unlink(http_rig_path(rig, "token"));
     assert_int_equal(http_rig_get(rig, "/x")->status, 200); /* what is known still works */
-    strcpy(accepted, "SECRET-two");
+    snprintf(accepted, sizeof accepted, "SECRET-two");
     assert_int_equal(http_rig_get(rig, "/x")->status, 401);
     assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_CREDENTIALS, "token file");
     http_rig_write(rig, "token", "SECRET with space");
