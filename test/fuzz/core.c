@@ -2,7 +2,7 @@
 /*
  * The whole core: the input is a program of what plugins, API server, host and time do, some of it with arbitrary
  * bodies. The effect contract is checked at each step, and that what is not ours is never changed; in the end the core
- * stops.
+ * stops. FUZZ_TRACE=1 in the environment prints what the core logs, and its requests.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,6 +53,16 @@ static const char *const sockets[PLUGINS] = {"/r/a-reg.sock", "/r/a2-reg.sock", 
 static const char *const endpoints[PLUGINS] = {"/d/a.sock", "/d/a2.sock", "/d/b.sock", "/d/c.sock"};
 static const char *const versions[] = {"1.0.0"};
 static const char *const types[] = {"DevicePlugin"};
+
+static bool tracing;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    tracing = getenv("FUZZ_TRACE");
+    return 0;
+}
 
 static int plugin_at(const char *path)
 {
@@ -139,9 +149,18 @@ static void on_log(const struct cr_effect *e)
     CHECK(e->level != CSIREG_LOG_ERROR); /* a fault of csireg */
 }
 
+static void trace(const struct run *r, const struct cr_effect *e)
+{
+    const char *text = e->kind == CR_EFF_API ? e->request.path : e->text;
+    fprintf(stderr, "%lld effect %d id %llu conn %llu method %d %s: %s\n", (long long)r->now.mono_ms, e->kind,
+            (unsigned long long)e->id, (unsigned long long)e->conn, e->method, e->path ? e->path : "",
+            text ? text : "");
+}
+
 static void on_effect(struct run *r, struct cr_effect *e)
 {
     CHECK(!r->stopped);
+    if (tracing) trace(r, e);
     switch (e->kind) {
     case CR_EFF_CONNECT:
     case CR_EFF_PROBE:
