@@ -127,7 +127,7 @@ static bool is_active(struct sim *s, const struct plugin *p)
     return active;
 }
 
-/* Of several instances of one name and version the newest socket is the active one. */
+/* Of several instances of one name the one with the highest version is active, of equal ones the newest socket. */
 static void check_twins(struct sim *s, int k)
 {
     const struct plugin *p = &s->plugins[k];
@@ -136,9 +136,22 @@ static void check_twins(struct sim *s, int k)
         const struct plugin *q = &s->plugins[i];
         if (i == k || !q->exists || strcmp(q->name, p->name) != 0) continue;
         if (q->third_door || p->third_door) return;
-        newest &= p->identity.birth_ns > q->identity.birth_ns;
+        int order = strcmp(p->version, q->version);
+        newest &= order ? order > 0 : p->identity.birth_ns > q->identity.birth_ns;
     }
     if (is_active(s, p) != newest) sim_fail(s, "newest wins", "%s is %sactive", p->path, newest ? "not " : "");
+}
+
+static void check_foreign_plugin(struct sim *s, const struct plugin *p)
+{
+    json_t *status = cr_core_status(s->core);
+    size_t k;
+    const json_t *i;
+    bool registered = false;
+    json_array_foreach(json_object_get(status, "sockets"), k, i) registered |=
+        strcmp(text(i, "path"), p->path) == 0 && strcmp(text(i, "state"), "registered") == 0;
+    json_decref(status);
+    if (!registered || !p->notified || !p->token) sim_fail(s, "handlers", "%s is not registered in the end", p->path);
 }
 
 static bool in_status(struct sim *s, const struct plugin *p, const char *state)
@@ -225,6 +238,7 @@ void check_converged(struct sim *s)
             check_good(s, k);
         else if (p->kind != COLLIDES)
             check_absent(s, k);
+        if (p->exists && p->kind == FOREIGN) check_foreign_plugin(s, p);
     }
     check_silence(s);
 }

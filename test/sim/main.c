@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "core/states.h"
+#include "sim/coverage.h"
 #include "sim/sim.h"
 
 static void print_tail(const char *trace, size_t lines)
@@ -30,11 +31,12 @@ static void print_diagram(void)
 
 static int usage(FILE *to)
 {
-    fprintf(to, "usage: csireg-sim [--seeds N] [--from S] [--oom] [--trace] | --diagram\n"
+    fprintf(to, "usage: csireg-sim [--seeds N] [--from S] [--oom] [--coverage] [--trace] | --diagram\n"
                 "Runs the core against a simulated node, drivers and API server, one run per seed.\n"
                 "  --seeds N   how many seeds (default 2000)\n"
                 "  --from S    the first seed (default 1)\n"
                 "  --oom       let allocations of the core fail at random, while there are faults\n"
+                "  --coverage  tell which inputs met which states; 1 when one that can be reached was not\n"
                 "  --trace     print what happens; with --seeds 1 --from S this replays seed S\n"
                 "  --diagram   print the registration state machine as a Mermaid diagram\n");
     return to == stdout ? 0 : 2;
@@ -44,15 +46,14 @@ static void *json_alloc(size_t n) { return cr_calloc(1, n); }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"seeds", required_argument, NULL, 'n'},
-                                            {"from", required_argument, NULL, 'f'},
-                                            {"oom", no_argument, NULL, 'o'},
-                                            {"trace", no_argument, NULL, 't'},
-                                            {"diagram", no_argument, NULL, 'd'},
-                                            {"help", no_argument, NULL, 'h'},
-                                            {NULL, 0, NULL, 0}};
+    static const struct option options[] = {
+        {"seeds", required_argument, NULL, 'n'}, {"from", required_argument, NULL, 'f'},
+        {"oom", no_argument, NULL, 'o'},         {"coverage", no_argument, NULL, 'c'},
+        {"trace", no_argument, NULL, 't'},       {"diagram", no_argument, NULL, 'd'},
+        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
     unsigned long long seeds = 2000, from = 1, failed = 0;
     struct sim_options how = {0};
+    bool coverage = false;
     for (int c; (c = getopt_long_only(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'n')
             seeds = strtoull(optarg, NULL, 10);
@@ -62,11 +63,14 @@ int main(int argc, char **argv)
             how.verbose = true;
         else if (c == 'o')
             how.short_memory = true;
+        else if (c == 'c')
+            coverage = true;
         else if (c == 'd')
             return print_diagram(), 0;
         else
             return usage(c == 'h' ? stdout : stderr);
     }
+    if (coverage) coverage_start();
     if (how.short_memory) json_set_alloc_funcs(json_alloc, cr_free);
     for (unsigned long long k = from; k < from + seeds && failed < 5; k++) {
         char *trace = NULL;
@@ -78,6 +82,7 @@ int main(int argc, char **argv)
         }
         free(trace);
     }
+    if (coverage && !coverage_report()) failed++;
     printf("%llu passed, %llu failed\n", seeds - failed, failed);
     return failed ? 1 : 0;
 }

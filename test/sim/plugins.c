@@ -26,6 +26,7 @@ static void new_file(struct sim *s, struct plugin *p)
 static void take_over_name(struct plugin *p, const struct plugin *twin)
 {
     p->kind = twin->kind;
+    p->third_door &= p->kind != FOREIGN;
     memcpy(p->name, twin->name, sizeof p->name);
 }
 
@@ -36,7 +37,7 @@ void plugins_init(struct sim *s)
         struct plugin *p = &s->plugins[i];
         p->shares = i > 0 && sim_below(s, 10) == 0 ? i - 1 : -1;
         p->kind = sim_below(s, 6) ? GOOD : (enum plugin_kind)sim_below(s, PLUGIN_KINDS);
-        p->third_door = sim_below(s, 5) == 0;
+        p->third_door = sim_below(s, 5) == 0 && p->kind != FOREIGN;
         snprintf(p->path, sizeof p->path, "/r/p%d-reg.sock", i);
         snprintf(p->endpoint, sizeof p->endpoint, "/d/p%d.sock", i);
         snprintf(p->name, sizeof p->name, "%sd%d.example.com", p->kind == BAD_NAME ? "_" : "", i);
@@ -44,6 +45,7 @@ void plugins_init(struct sim *s)
         new_values(s, p);
         p->exists = sim_below(s, 2);
         p->listening = true;
+        p->version = sim_below(s, 5) ? "1.0.0" : "1.1.0";
         p->identity = (struct cr_identity){.dev = 1};
         new_file(s, p);
     }
@@ -67,7 +69,7 @@ static void excuse(struct sim *s, const struct plugin *p)
 
 static void tell(struct sim *s, struct plugin *p)
 {
-    static const char *const versions[] = {"1.0.0", NULL};
+    const char *versions[] = {p->version, NULL};
     struct cr_input in = {.path = p->path, .identity = p->identity, .name = p->name, .endpoint = p->endpoint};
     in.versions = versions;
     in.n_versions = 1;
@@ -81,6 +83,13 @@ static void tell(struct sim *s, struct plugin *p)
     sim_input(s, &in);
 }
 
+static void scan_done(struct sim *s, struct event *e)
+{
+    struct cr_input in = {.kind = CR_IN_SCAN_DONE};
+    (void)e;
+    sim_input(s, &in);
+}
+
 void plugins_announce(struct sim *s)
 {
     for (int i = 0; i < s->n_plugins; i++) {
@@ -88,8 +97,8 @@ void plugins_announce(struct sim *s)
         if (p->exists) tell(s, p);
         p->told = true;
     }
-    struct cr_input in = {.kind = CR_IN_SCAN_DONE};
-    sim_input(s, &in);
+    struct event *e = sim_later(s, sim_below(s, 2) ? 0 : (int64_t)sim_below(s, 4000), scan_done);
+    e->id = UINT64_MAX; /* dies with the core */
 }
 
 static void change(struct sim *s, struct plugin *p)
@@ -115,12 +124,53 @@ void plugins_churn(struct sim *s)
     }
 }
 
-/* What the core could not take in for lack of memory it hears of again, as from the scans of a registry. */
+/* As from the scans of a registry. */
 void plugins_rescan(struct sim *s)
+{
+    for (int i = 0; i < s->n_plugins; i++)
+        if (s->plugins[i].told) tell(s, &s->plugins[i]);
+}
+
+void plugins_heal(struct sim *s)
 {
     for (int i = 0; i < s->n_plugins; i++) {
         s->plugins[i].listening = true;
-        if (!s->plugins[i].told || s->options.short_memory) tell(s, &s->plugins[i]);
+        tell(s, &s->plugins[i]);
+    }
+}
+
+/* ---- plugins of another type: the host's handler ---- */
+
+static void answer_for_handler(struct sim *s, struct event *e)
+{
+    struct cr_input in = {
+        .kind = CR_IN_PLUGIN_RESULT, .token = e->token, .ok = e->flag, .text = "the handler's reason"};
+    sim_input(s, &in);
+}
+
+static struct plugin *plugin_at(struct sim *s, const char *path)
+{
+    for (int i = 0; i < s->n_plugins; i++)
+        if (strcmp(s->plugins[i].path, path) == 0) return &s->plugins[i];
+    return NULL;
+}
+
+void plugins_event(struct sim *s, const struct csireg_event *e)
+{
+    struct plugin *p = plugin_at(s, csireg_event_path(e));
+    uint64_t token = csireg_event_token(e);
+    if (e->kind == CSIREG_EVENT_PLUGIN) {
+        if (!token || p->kind != FOREIGN) sim_fail(s, "handlers", "%s is asked about", p->path);
+        p->token = token;
+        if (sim_chance(s, 20)) return; /* no answer */
+        struct event *later = sim_later(s, (int64_t)sim_below(s, 3000), answer_for_handler);
+        later->token = token;
+        later->flag = !sim_chance(s, 30);
+        later->id = UINT64_MAX; /* dies with the core */
+    } else if (e->kind == CSIREG_EVENT_PLUGIN_GONE) {
+        if (token != p->token && !s->options.short_memory)
+            sim_fail(s, "handlers", "%s is gone, but not with its token", p->path);
+        p->token = 0;
     }
 }
 
@@ -142,6 +192,9 @@ static int by_path(const struct sim *s, const char *path, bool *registration)
     return -1;
 }
 
+/* Most connects to a Unix socket end at once. */
+static int64_t connect_delay(struct sim *s) { return sim_chance(s, 20) ? (int64_t)sim_below(s, 3000) : 0; }
+
 static void deliver_connected(struct sim *s, struct event *e)
 {
     struct cr_input in = {.kind = CR_IN_CONNECTED, .id = e->id, .error_number = e->number, .ok = e->flag};
@@ -152,7 +205,7 @@ void plugins_connect(struct sim *s, const struct cr_effect *e)
 {
     bool registration;
     int k = by_path(s, e->path, &registration);
-    struct event *later = sim_later(s, 0, deliver_connected);
+    struct event *later = sim_later(s, connect_delay(s), deliver_connected);
     later->id = e->id;
     struct plugin *p = k >= 0 ? &s->plugins[k] : NULL;
     later->number = !p || !p->exists ? ENOENT : !p->listening ? ECONNREFUSED : sim_chance(s, 3) ? EAGAIN : 0;
@@ -169,14 +222,24 @@ void plugins_connect(struct sim *s, const struct cr_effect *e)
         .id = e->id, .plugin = k, .registration = registration, .open = true, .generation = p->identity.ino};
 }
 
+/* A driver is replaced while it is asked something: the answer takes long, the registration socket is new. */
+static bool replaced(struct sim *s, struct plugin *p)
+{
+    if (!p || p->third_door || !p->exists || !sim_chance(s, 6)) return false;
+    new_file(s, p);
+    p->told = p->notified = false;
+    return true;
+}
+
 void plugins_probe(struct sim *s, const struct cr_effect *e)
 {
     bool registration;
     int k = by_path(s, e->path, &registration);
-    struct event *later = sim_later(s, 0, deliver_connected);
+    struct plugin *p = k >= 0 ? &s->plugins[k] : NULL;
+    struct event *later =
+        sim_later(s, replaced(s, p) ? 500 + (int64_t)sim_below(s, 6000) : connect_delay(s), deliver_connected);
     later->id = e->id;
     later->flag = true;
-    const struct plugin *p = k >= 0 ? &s->plugins[k] : NULL;
     later->number = p && p->exists && p->listening ? 0 : ECONNREFUSED;
 }
 
@@ -198,12 +261,13 @@ void plugins_close(struct sim *s, uint64_t id)
 
 /* ---- calls ---- */
 
-static void good_info(struct plugin *p, struct cr_rpc_result *r)
+static void good_info(struct sim *s, const struct plugin *p, struct cr_rpc_result *r)
 {
-    r->plugin.type = cr_strdup("CSIPlugin");
+    r->plugin.type = cr_strdup(p->kind == FOREIGN ? FOREIGN_TYPE : "CSIPlugin");
     r->plugin.name = cr_strdup(p->name);
     r->plugin.endpoint = cr_strdup(p->endpoint);
-    r->plugin.versions = cr_strv_dup((const char *const[]){"1.0.0"}, 1);
+    const char *version = sim_chance(s, 4) ? "0.3.0" : p->version; /* that one is refused */
+    r->plugin.versions = cr_strv_dup(&version, 1);
     r->plugin.n_versions = 1;
 }
 
@@ -235,7 +299,7 @@ static void fill(struct sim *s, struct event *e)
         e->rpc.code = 13;
         e->rpc.refused = true;
     } else if (e->method == CR_RPC_GET_INFO) {
-        good_info(p, &e->rpc);
+        good_info(s, p, &e->rpc);
     } else if (e->method == CR_RPC_NODE_GET_CAPABILITIES) {
         p->answered_capable = p->capability;
         if (!p->capability) return;
@@ -270,7 +334,7 @@ static void check_notification(struct sim *s, struct conn *c, const struct cr_ef
     if (!c->got_info)
         sim_fail(s, "one notification", "%s is told without a GetInfo answer", s->plugins[c->plugin].path);
     c->notified = true;
-    if (e->flag) check_registered(s, &s->plugins[c->plugin]);
+    if (e->flag && s->plugins[c->plugin].kind != FOREIGN) check_registered(s, &s->plugins[c->plugin]);
     if (!e->flag && (!e->text || !*e->text)) sim_fail(s, "reasons", "false without a reason");
 }
 
@@ -287,6 +351,7 @@ void plugins_rpc(struct sim *s, const struct cr_effect *e)
     if (e->method == CR_RPC_NODE_GET_INFO && e->flag && !s->config.gate)
         sim_fail(s, "gate", "flagged with the gate off");
     bool hangs = sim_chance(s, 3);
+    if (e->method == CR_RPC_NODE_GET_INFO && replaced(s, &s->plugins[c->plugin])) hangs = true;
     int64_t delay = hangs ? e->timeout_ms : (int64_t)sim_below(s, s->faults && sim_below(s, 4) == 0 ? 4000 : 12);
     bool late = delay >= e->timeout_ms;
     struct event *later = sim_later(s, late ? e->timeout_ms : delay, deliver_rpc);

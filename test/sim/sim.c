@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "sim/coverage.h"
 
 #define TRACE_SIZE (1u << 20)
 #define MAX_STEPS  400000
@@ -72,13 +73,15 @@ static void on_event(struct sim *s, const struct csireg_event *e)
     sim_trace(s, "  event %s %s %s", csireg_event_kind_name(e->kind), csireg_event_driver(e),
               csireg_error_message(e->error));
     struct plugin *p = plugin_named(s, csireg_event_driver(e));
+    plugins_event(s, e);
     if (e->kind == CSIREG_EVENT_REGISTERED) json_object_del(s->lost, csireg_event_driver(e));
     if (p && (e->kind == CSIREG_EVENT_REGISTERED || e->kind == CSIREG_EVENT_CHANGED)) check_registered(s, p);
 }
 
 static void on_log(struct sim *s, const struct cr_effect *e)
 {
-    sim_trace(s, "  log %s %s", e->path ? e->path : "", e->text);
+    sim_trace(s, "  log %s %s", e->path ? e->path : "", e->text ? e->text : "(no memory)");
+    coverage_step(e->text ? e->text : "");
     if (e->level == CSIREG_LOG_ERROR) sim_fail(s, "legal transitions", "%s", e->text);
 }
 
@@ -137,6 +140,7 @@ static void run_core(struct sim *s, struct cr_input *in)
 
 void sim_input(struct sim *s, struct cr_input *in)
 {
+    coverage_input(s, in);
     run_core(s, in);
     for (struct cr_effect *e; (e = cr_core_pop_effect(s->core));) {
         carry_out(s, e);
@@ -214,6 +218,7 @@ static void drop_events(struct sim *s)
 static void start_core(struct sim *s)
 {
     s->config.seed = sim_below(s, UINT64_MAX);
+    for (int i = 0; i < s->n_plugins; i++) s->plugins[i].token = 0;
     s->core = cr_core_new(&s->config, s->now);
     s->last_effect_id = 0;
     plugins_announce(s);
@@ -255,7 +260,7 @@ static void ask(struct sim *s)
     struct cr_input exhausted = {.kind = CR_IN_EXHAUSTED, .name = p->name, .token = ++s->order};
     struct cr_input retry = {.kind = CR_IN_RETRY, .name = sim_below(s, 3) ? p->name : NULL};
     struct cr_input credentials = {.kind = CR_IN_CREDENTIALS_CHANGED};
-    if (sim_chance(s, 5)) sim_input(s, &exhausted);
+    if (sim_chance(s, 25)) sim_input(s, &exhausted);
     if (sim_chance(s, 2)) sim_input(s, &retry);
     if (sim_chance(s, 1)) sim_input(s, &credentials);
 }
@@ -269,6 +274,7 @@ static void churn(struct sim *s, struct event *e)
         return;
     }
     plugins_churn(s);
+    if (sim_chance(s, 3)) plugins_rescan(s);
     server_churn(s);
     ask(s);
     if (sim_chance(s, 2)) restart(s);
@@ -281,8 +287,10 @@ static void end_of_faults(struct sim *s)
     s->server.down = false;
     s->server.gate = true;
     sim_trace(s, "-- the faults are over");
-    plugins_rescan(s);
+    plugins_heal(s);
 }
+
+static const char *const plugin_types[] = {FOREIGN_TYPE};
 
 static void init(struct sim *s, uint64_t seed, struct sim_options options)
 {
@@ -301,12 +309,14 @@ static void init(struct sim *s, uint64_t seed, struct sim_options options)
                                         .endpoint_dead_after_ms = sim_below(s, 4) ? 0 : 5000,
                                         .prune_unclaimed_after_ms = sim_below(s, 5) ? 0 : 30000,
                                         .watches_registry = true,
+                                        .plugin_types = plugin_types,
+                                        .n_plugin_types = 1,
                                         .node_info_from_controller = 9,
                                         .gather_window_ms = sim_below(s, 5) ? 50 : 0,
                                         .verify_interval_ms = 60000,
                                         .connect_timeout_ms = 10000,
                                         .getinfo_timeout_ms = 5000,
-                                        .node_rpc_timeout_ms = 120000,
+                                        .node_rpc_timeout_ms = sim_below(s, 4) ? 120000 : 6000,
                                         .publish_timeout_ms = 30000,
                                         .notify_timeout_ms = 5000,
                                         .request_timeout_ms = 10000,

@@ -29,7 +29,7 @@ struct event {
     int64_t at_ms;
     uint64_t order; /* events of the same time happen in the order they were made */
     void (*run)(struct sim *s, struct event *e);
-    uint64_t id, conn;
+    uint64_t id, conn, token;
     int plugin;
     enum cr_rpc_method method;
     bool flag;
@@ -40,7 +40,8 @@ struct event {
 
 /* ---- plugins ---- */
 
-enum plugin_kind { GOOD, ALWAYS_UNIMPLEMENTED, BAD_NAME, COLLIDES, PLUGIN_KINDS };
+enum plugin_kind { GOOD, ALWAYS_UNIMPLEMENTED, BAD_NAME, COLLIDES, FOREIGN, PLUGIN_KINDS };
+#define FOREIGN_TYPE "DRAPlugin" /* which the host handles */
 
 struct plugin {
     char path[64], name[64], endpoint[64], node_id[32];
@@ -55,7 +56,9 @@ struct plugin {
     int zone;                          /* their value */
     int64_t limit;
     bool notified; /* NotifyRegistrationStatus(true) reached it, this life of the socket */
-    int shares;    /* index of the plugin whose name it has too, or -1 */
+    const char *version;
+    uint64_t token; /* of the PLUGIN event that is not answered by PLUGIN_GONE; 0: none */
+    int shares;     /* index of the plugin whose name it has too, or -1 */
 };
 
 struct conn { /* of the core to a plugin */
@@ -123,8 +126,10 @@ bool sim_run(uint64_t seed, struct sim_options options, char **out_trace); /* tr
 
 /* plugins.c */
 void plugins_init(struct sim *s);
-void plugins_churn(struct sim *s);    /* sockets come, go, are made anew; values change */
-void plugins_rescan(struct sim *s);   /* after the faults: all listen, and the core is told of what is there */
+void plugins_churn(struct sim *s);  /* sockets come, go, are made anew; values change */
+void plugins_rescan(struct sim *s); /* what the core was told already it hears again */
+void plugins_heal(struct sim *s);   /* all listen, and the core is told of what is there */
+void plugins_event(struct sim *s, const struct csireg_event *e);
 void plugins_announce(struct sim *s); /* tells a new core of what is there, as an initial scan does */
 void plugins_connect(struct sim *s, const struct cr_effect *e);
 void plugins_probe(struct sim *s, const struct cr_effect *e);
