@@ -232,6 +232,7 @@ void cr_instance_succeeded(struct cr_instance *i)
     tried(i);
     if (i->plugin_accepted) return;
     cr_csidrivers_check(i); /* it may have changed while the attempt ran */
+    cr_contest_name_free(i->core, cr_instance_name(i)); /* its version may be lower than it was */
 }
 
 /* ---- the end ---- */
