@@ -10,6 +10,7 @@ import concurrent.futures
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -104,7 +105,7 @@ def phases(quick):
         [make("sanitizer build", "SAN=1", "all", "unit-programs")],
         unit_stages("build/san", "sanitized unit") + [make("sanitized sim", "SAN=1", "sim", "SEEDS=400")],
         [integration("sanitized integration", "build/san", "--fast")], unit_stages("build", "valgrind unit", valgrind()),
-        [make("clang build", "CC=clang", "WERROR=1", "all", "unit-programs")]]
+        [make("clang build", "CC=clang", "WERROR=1", "all", "unit-programs")], [make("race", "race", "RACE_ROUNDS=1")]]
 
 
 def run_phase(stages):
@@ -112,8 +113,8 @@ def run_phase(stages):
         return all(list(pool.map(Stage.run, stages)))
 
 
-def run(groups, slow):
-    """Without a build there is nothing to test; what waits long runs beside all the rest."""
+def run(groups, slow, last):
+    """Without a build there is nothing to test; what waits long runs beside all the rest but the last."""
     if not run_phase(groups[0]):
         return
     beside = threading.Thread(target=run_phase, args=(slow,))
@@ -121,6 +122,7 @@ def run(groups, slow):
     for stages in groups[1:]:
         run_phase(stages)
     beside.join()
+    run_phase(last)
 
 
 def main():
@@ -132,13 +134,16 @@ def main():
 
     groups = phases(options.quick)
     groups[1:] = [[stage for stage in stages if options.k in stage.name] for stages in groups[1:]]
-    slow = [stage for stage in [integration("slow integration", "build", "--slow")] if options.k in stage.name]
-    everything = [stage for stages in groups for stage in stages] + slow
+    slow = [stage for stage in [integration("slow integration", "build", "--slow"), Stage("soak", "test/soak/run.py", "--minutes", "1")]
+            if options.k in stage.name]
+    last = [] if options.k else [Stage("behaviours", "test/behaviours.py", "--ran", LOGS)]
+    everything = [stage for stages in groups for stage in stages] + slow + last
     if options.list:
         print("\n".join(stage.name for stage in everything))
         return 0
     begin = time.monotonic()
-    run(groups, slow)
+    shutil.rmtree(LOGS, ignore_errors=True)
+    run(groups, slow, last)
     passed, failed = (sum(getattr(stage, what) for stage in everything) for what in ("passed", "failed"))
     print(f"in {time.monotonic() - begin:.0f} s")
     print(f"{passed} passed, {failed} failed")
