@@ -157,6 +157,7 @@ static void on_cancel(struct rig *r, struct rig_line *l, uint64_t id)
 
 static void on_log(struct rig *r, const struct cr_effect *e)
 {
+    if (!e->text) fail_msg("a log without a text");
     if (e->level == CSIREG_LOG_ERROR) fail_msg("log of level error: %s", or_empty(e->text));
     if (e->level == CSIREG_LOG_WARNING) snprintf(r->last_log, sizeof r->last_log, "%s", or_empty(e->text));
 }

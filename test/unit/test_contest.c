@@ -363,6 +363,25 @@ static void test_the_name_is_free_when_its_attempt_fails(void **state)
     rig_free(r);
 }
 
+/* The active instance comes back with a lower version: the standby is the better one now. */
+static void test_a_standby_is_considered_again(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a"), *b = rig_plugin(r, "b");
+    memcpy(b->name, a->name, sizeof b->name);
+    b->topology[0] = a->topology[0];
+    a->versions[0] = b->versions[0] = "1.1.0";
+    rig_up(r, b);
+    rig_up(r, a);
+    assert_string_equal(rig_state(r, b), "standby");
+    a->versions[0] = "1.0.0";
+    rig_up(r, a);
+    rig_advance(r, 600000);
+    assert_true(rig_registered(r, b)); /* as after a restart of the agent, whatever the order */
+    rig_free(r);
+}
+
 /* ---- doors ---- */
 
 static void test_a_handed_over_driver_competes_too(void **state)
@@ -418,6 +437,7 @@ int main(void)
         cmocka_unit_test(test_the_name_is_free_when_its_attempt_fails),
         cmocka_unit_test(test_a_handed_over_driver_competes_too),
         cmocka_unit_test(test_deregistering_another_endpoint_has_no_effect),
+        cmocka_unit_test(test_a_standby_is_considered_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

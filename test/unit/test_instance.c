@@ -386,6 +386,27 @@ static void test_entries_of_an_earlier_life_go_when_the_first_attempt_fails(void
     rig_free(r);
 }
 
+/* An attempt that had written to the Node fails; the socket is made anew under another name: what was written under the
+ * first one must go. */
+static void test_remains_of_a_name_that_was_never_registered(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a");
+    rig_fault(r, (struct rig_fault){.match = "create", .times = -1, .number = 409, .reason = "Conflict"});
+    rig_appear(r, a);
+    rig_advance(r, 30200);
+    assert_int_equal(rig_count(r, "Notify false"), 1);
+    assert_string_equal(rig_ids(r), "{\"a.example.com\":\"id-a\"}");
+    rig_no_faults(r);
+    memcpy(a->name, "b.example.com", sizeof "b.example.com");
+    rig_up(r, a);
+    rig_advance(r, 600000);
+    assert_true(rig_registered(r, a));
+    assert_string_equal(rig_ids(r), "{\"b.example.com\":\"id-a\"}");
+    rig_free(r);
+}
+
 /* ---- unregistration ---- */
 
 static void test_unregistration_connects_to_nobody(void **state)
@@ -464,6 +485,7 @@ int main(void)
         cmocka_unit_test(test_unregistration_connects_to_nobody),
         cmocka_unit_test(test_gone_and_back_is_two_registrations),
         cmocka_unit_test(test_a_burst_ends_as_the_disk_is),
+        cmocka_unit_test(test_remains_of_a_name_that_was_never_registered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -73,6 +73,18 @@ static void test_the_pauses_of_an_outage(void **state)
     rig_free(r);
 }
 
+/* Reads work, writes do not (an admission webhook is down): the pauses grow all the same. */
+static void test_failing_writes_pause_although_reads_work(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    rig_fault(r, (struct rig_fault){.match = "patch", .times = -1, .number = 503});
+    rig_appear(r, rig_plugin(r, "a"));
+    rig_advance(r, 600000);
+    assert_in_range(rig_count(r, "patch"), 9, 16);
+    rig_free(r);
+}
+
 static void test_retry_after_is_a_lower_bound(void **state)
 {
     (void)state;
@@ -399,6 +411,7 @@ int main(void)
         cmocka_unit_test(test_null_lists_are_empty_lists),
         cmocka_unit_test(test_a_server_that_forgets),
         cmocka_unit_test(test_messages_name_object_step_cause_and_remedy),
+        cmocka_unit_test(test_failing_writes_pause_although_reads_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -141,6 +141,22 @@ static void test_verification_repairs_what_is_ours(void **state)
     assert_repaired(rig_new_node, "get nodes, get csinodes, patch nodes/status, delete csinodes, create csinodes");
 }
 
+/* The host may ask for a verification although the periodic one is off. */
+static void test_verification_on_request(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started(); /* no interval */
+    rig_up(r, rig_plugin(r, "a"));
+    json_array_clear(json_object_get(json_object_get(r->csinode, "spec"), "drivers"));
+    rig_touch_csinode(r);
+    rig_mark(r);
+    rig_command(r, CR_IN_RETRY, NULL);
+    rig_advance(r, 1000);
+    rig_expect_requests(r, "get nodes, get csinodes, update csinodes");
+    assert_non_null(rig_entry(r, "drivers", "a.example.com"));
+    rig_free(r);
+}
+
 static void test_a_missing_entry_of_the_controller_side_is_not_ours(void **state)
 {
     (void)state;
@@ -537,6 +553,7 @@ int main(void)
         cmocka_unit_test(test_removals_of_failed_attempts_wait_too),
         cmocka_unit_test(test_unclaimed_entries_are_shown_and_left),
         cmocka_unit_test(test_pruning),
+        cmocka_unit_test(test_verification_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
