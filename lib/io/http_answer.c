@@ -12,6 +12,8 @@
 #define VERIFY_NOT_YET_VALID 9
 #define VERIFY_EXPIRED       10
 
+#define SHORTEST_SECRET 8 /* bytes; a shorter token keeps nobody out, and hiding it would maim words */
+
 int64_t cr_http_retry_after(const char *value, int64_t wall_ms)
 {
     int64_t ms = 0;
@@ -46,6 +48,17 @@ char *cr_http_warning_text(const char *value)
     }
     cr_utf8_sanitise(b.data, b.len);
     return cr_buf_take(&b);
+}
+
+void cr_http_hide_token(const struct cr_http_transfer *t, char *text, size_t len)
+{
+    const char *header = t->identity ? t->identity->authorization : NULL;
+    if (!header || !text) return;
+    const char *token = header + sizeof "Authorization: Bearer " - 1;
+    size_t n = strlen(token);
+    if (n < SHORTEST_SECRET) return;
+    for (char *p = text, *end = text + len; (p = memchr(p, *token, (size_t)(end - p))) && (size_t)(end - p) >= n; p++)
+        if (memcmp(p, token, n) == 0) memset(p, '*', n);
 }
 
 static bool was_sent(CURL *easy)

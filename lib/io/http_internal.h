@@ -101,7 +101,11 @@ void cr_http_transfer_fail(struct cr_http_transfer *t, enum cr_transport transpo
 
 /* http_answer.c */
 int64_t cr_http_retry_after(const char *value, int64_t wall_ms); /* milliseconds, bounded; -1: not understood */
-char *cr_http_warning_text(const char *value);                   /* of a Warning header; NULL: none, or no memory */
+char *cr_http_warning_text(const char *value);
+/* Overwrites the token that the request was sent with: a server that echoes it must not bring it into errors and logs.
+ * text need not end with NUL. */
+void cr_http_hide_token(const struct cr_http_transfer *t, char *text,
+                        size_t len); /* of a Warning header; NULL: none, or no memory */
 enum cr_transport cr_http_transport_of(const struct cr_http_transfer *t, CURLcode code); /* not for CURLE_OK */
 /* What went wrong, for people: the server, the step, libcurl's reason, a remedy. NULL: no memory. */
 char *cr_http_failure_text(const struct cr_http_transfer *t, CURLcode code, enum cr_transport transport);

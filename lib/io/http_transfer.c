@@ -55,6 +55,7 @@ static size_t keep(struct cr_http_transfer *t, struct cr_buf *b, const char *dat
 
 static void deliver_line(struct cr_http_transfer *t)
 {
+    if (t->line.len > 0) cr_http_hide_token(t, t->line.data, t->line.len);
     if (t->line.len > 0) t->http->handlers.watch_line(t->http->handlers.user, t->id, t->line.data, t->line.len);
     cr_buf_reset(&t->line);
 }
@@ -102,6 +103,13 @@ static bool header_value(const char *data, size_t len, const char *name, char ou
     return true;
 }
 
+static void keep_warning(struct cr_http_transfer *t, const char *value)
+{
+    char *text = cr_http_warning_text(value);
+    if (text) cr_http_hide_token(t, text, strlen(text));
+    t->answer.warning = text;
+}
+
 static size_t on_header(char *data, size_t size, size_t n, void *user)
 {
     struct cr_http_transfer *t = user;
@@ -114,7 +122,7 @@ static size_t on_header(char *data, size_t size, size_t n, void *user)
     if (header_value(data, len, "Retry-After", value))
         t->answer.retry_after_ms = cr_http_retry_after(value, cr_clock_now().wall_ms);
     else if (!t->answer.warning && header_value(data, len, "Warning", value))
-        t->answer.warning = cr_http_warning_text(value);
+        keep_warning(t, value);
     return len;
 }
 
@@ -286,6 +294,7 @@ static void succeed(struct cr_http_transfer *t)
     t->answer.status = (int)status_of(t);
     t->answer.body_len = t->body.len;
     t->answer.body = t->body.len ? cr_buf_take(&t->body) : NULL;
+    if (t->answer.status >= 300) cr_http_hide_token(t, t->answer.body, t->answer.body_len);
     if (t->answer.status == 401 && t->identity == t->http->identity) t->http->unauthorized = true;
 }
 

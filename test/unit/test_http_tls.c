@@ -372,6 +372,23 @@ static void test_tls_to_a_plain_server(void **state)
     assert_http_failed(http_rig_get(rig, "/x"), CR_TRANSPORT_TLS, rig->access->server);
 }
 
+static enum tls_after echo_token(void *user, struct tls_conn *conn, const struct tls_request *r)
+{
+    (void)user, (void)r;
+    tls_reply(conn, 401, "Warning: 299 - \"no " HTTP_RIG_TOKEN "\"\r\n", HTTP_RIG_TOKEN ", " HTTP_RIG_TOKEN "!");
+    return TLS_KEEP;
+}
+
+static void test_an_error_does_not_bring_the_token_back(void **state)
+{
+    struct http_rig *rig = *state;
+    http_rig_serve(rig, echo_token, NULL);
+    http_rig_connect(rig);
+    struct cr_api_answer *a = http_rig_get(rig, "/x");
+    assert_string_equal(a->body, "**********, **********!");
+    assert_string_equal(a->warning, "no **********");
+}
+
 #define RIG(test) cmocka_unit_test_setup_teardown(test, http_rig_setup, http_rig_teardown)
 
 int main(void)
@@ -398,6 +415,7 @@ int main(void)
         RIG(test_rotation_under_a_running_request),
         RIG(test_plain_http_has_no_tls),
         RIG(test_tls_to_a_plain_server),
+        RIG(test_an_error_does_not_bring_the_token_back),
     };
     return cmocka_run_group_tests_name("http tls", tests, NULL, NULL);
 }
