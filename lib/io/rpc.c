@@ -2,6 +2,7 @@
 #include "io/rpc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
@@ -12,6 +13,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/bounds.h"
 #include "base/mem.h"
@@ -19,6 +23,8 @@
 #include "csireg/version.h"
 #include "io/rpc_dial.h"
 #include "wire/wire.h"
+
+#define GRPC_FIRST_FDS 8 /* more than it opens before the first connection */
 
 struct cr_rpc {
     void (*done)(void *user, struct cr_rpc_call *call);
@@ -48,6 +54,7 @@ struct call {
 struct cr_conn {
     struct cr_rpc *rpc;
     grpc_channel *channel;
+    int fd;                     /* the same socket as the channel's, to end what gRPC is writing to it */
     grpc_resource_quota *quota; /* enforced only as long as somebody holds it: the channel does not */
     int refs;                   /* the owner and each call not yet freed */
     struct call reserve;        /* tells of a call for which there was no memory */
@@ -72,6 +79,9 @@ static void cancel(struct call *c)
 {
     if (c->handle) grpc_call_cancel(c->handle, NULL);
 }
+
+/* gRPC ends no call while it writes to the connection: a peer that does not read would hold up even cancelled ones. */
+static void hang_up(struct cr_conn *conn) { shutdown(conn->fd, SHUT_RDWR); }
 
 static void set_failure(struct cr_rpc_result *r, int code, const char *text)
 {
@@ -168,11 +178,26 @@ static int start_threads(struct cr_rpc *rpc)
     return failed;
 }
 
+/* gRPC aborts the process when it cannot make its first descriptors: an errno says so before it is asked to. */
+static int probe_descriptors(void)
+{
+    int fds[GRPC_FIRST_FDS], n = 0, error = 0;
+    while (n < GRPC_FIRST_FDS && (fds[n] = eventfd(0, EFD_CLOEXEC)) >= 0) n++;
+    if (n < GRPC_FIRST_FDS) error = errno;
+    while (n > 0) close(fds[--n]);
+    return error;
+}
+
 int cr_rpc_new(struct cr_rpc **out, void (*done)(void *user, struct cr_rpc_call *call), void *user,
                struct csireg_error **error)
 {
     struct cr_rpc *rpc = CR_NEW(struct cr_rpc);
     if (!rpc) return cr_error_put(error, cr_error_oom());
+    int missing = probe_descriptors();
+    if (missing) {
+        cr_free(rpc);
+        return cr_error_put(error, cr_error_os(missing, "cannot open the descriptors that gRPC needs"));
+    }
     rpc->done = done;
     rpc->user = user;
     cr_list_init(&rpc->calls);
@@ -247,6 +272,13 @@ int cr_rpc_connect(struct cr_rpc *rpc, const char *path, struct cr_conn **out, s
         cr_free(conn);
         return error;
     }
+    conn->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    if (conn->fd < 0) {
+        error = errno;
+        close(fd);
+        cr_free(conn);
+        return error;
+    }
     conn->rpc = rpc;
     conn->refs = 1;
     conn->quota = grpc_resource_quota_create("csireg");
@@ -260,6 +292,7 @@ static void unref(struct cr_conn *conn)
 {
     if (--conn->refs > 0) return;
     grpc_channel_destroy(conn->channel);
+    close(conn->fd);
     grpc_resource_quota_unref(conn->quota);
     cr_free(conn);
 }
@@ -272,6 +305,7 @@ void cr_rpc_close(struct cr_conn *conn)
         struct call *c = CR_CONTAINER(it, struct call, node);
         if (c->conn == conn) cancel(c);
     }
+    hang_up(conn);
     unref(conn);
 }
 
