@@ -101,11 +101,17 @@ static void on_completed(void *user, struct MHD_Connection *connection, void **s
 
 /* ---- listening ---- */
 
+static bool is_port(const char *text)
+{
+    size_t digits = strspn(text, "0123456789");
+    return digits > 0 && digits <= 5 && text[digits] == '\0' && strtol(text, NULL, 10) <= UINT16_MAX;
+}
+
 /* "[::1]:80" -> "::1", "80"; ":80" -> NULL, "80". The parts are cut out of text. */
 static bool split_address(char *text, const char **host, const char **port)
 {
     char *colon = strrchr(text, ':');
-    if (!colon || colon[1] == '\0') return false;
+    if (!colon || !is_port(colon + 1)) return false;
     *colon = '\0';
     *port = colon + 1;
     size_t len = strlen(text);

@@ -121,6 +121,8 @@ static void test_addresses(void **state)
     expect_refusal("8080");
     expect_refusal("127.0.0.1:");
     expect_refusal("127.0.0.1:http");
+    expect_refusal("127.0.0.1:65536");
+    expect_refusal("127.0.0.1:-1");
     expect_refusal("::1:80");
     assert_false(httpd_is_address("8080"));
     assert_true(httpd_is_address("[::1]:80"));
