@@ -11,10 +11,10 @@ FUZZ_BIN := $(addprefix $(FUZZ)/bin/,$(FUZZ_NAMES))
 
 .PHONY: fuzz fuzz-ci fuzz-seeds fuzz-programs
 fuzz: fuzz-programs ## fuzz every target: make fuzz T=SECONDS of each, J=2 side by side, K=PATTERN selects
-	@test/fuzz/run.py --bin $(FUZZ)/bin --seconds $(T) $(if $(J),--jobs $(J)) $(if $(K),--select $(K))
+	@test/fuzz/run.py --bin $(FUZZ)/bin --seconds $(T) $(if $(SEED),--seed $(SEED)) $(if $(J),--jobs $(J)) $(if $(K),--select $(K))
 
-fuzz-ci: ## the same for 30 seconds each
-	@$(MAKE) --no-print-directory fuzz T=30
+fuzz-ci: ## the same for 30 seconds each, with the same choices every time
+	@$(MAKE) --no-print-directory fuzz T=30 SEED=1
 
 fuzz-seeds: ## run the checked-in inputs of every fuzz target once
 	@$(MAKE) --no-print-directory fuzz T=0

@@ -29,6 +29,7 @@ def parse():
     parser.add_argument("--bin", default="build/fuzz/bin")
     parser.add_argument("--work", default="build/fuzz/work")
     parser.add_argument("--seconds", type=int, default=60, help="of each target; 0: the seeds alone, once")
+    parser.add_argument("--seed", type=int, default=0, help="of libFuzzer's choices; 0: another one each time")
     parser.add_argument("--jobs", type=int, default=2, help="targets side by side")
     parser.add_argument("--select", default="", help="a regular expression of names")
     parser.add_argument("--nice", type=int, default=10)
@@ -39,7 +40,7 @@ def parse():
 def command(args, name, work):
     until = f"-max_total_time={args.seconds}" if args.seconds else "-runs=0"
     out = [os.path.join(args.bin, name), until, f"-rss_limit_mb={RSS_MB}",
-           f"-timeout={INPUT_TIMEOUT}", "-print_final_stats=1", f"-artifact_prefix={work}/found-"]
+           f"-timeout={INPUT_TIMEOUT}", f"-seed={args.seed}", "-print_final_stats=1", f"-artifact_prefix={work}/found-"]
     if name in DICTIONARIES:
         out.append(f"-dict={HERE}/{DICTIONARIES[name]}.dict")
     return out + ([os.path.join(work, "corpus")] if args.seconds else []) + [seeds(name)]
