@@ -21,6 +21,7 @@
 #include "fuzz/fuzz.h"
 #include "io/http.h"
 
+#define TOKEN       "SECRET-TOKEN-12345"
 #define TIMEOUT_MS  10000 /* of a request */
 #define PATIENCE_MS 20000
 #define MAX_CONNS   4 /* that one request may open */
@@ -58,6 +59,7 @@ static void on_line(void *user, uint64_t id, const char *line, size_t len)
     (void)user;
     CHECK(id == run.id && run.watch && run.done == 0 && !run.cancelled);
     CHECK(len > 0 && len <= CR_MAX_WATCH_LINE && line[len] == '\0' && !memchr(line, '\n', len));
+    CHECK(!memmem(line, len, TOKEN, sizeof TOKEN - 1));
     if (run.lines_len + len + 1 <= run.sent_len + 1) {
         memcpy(run.lines + run.lines_len, line, len);
         run.lines[run.lines_len + len] = '\n';
@@ -93,7 +95,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     const struct cr_http_handlers handlers = {on_done, on_line, on_changed, NULL};
     listener = listen_on_loopback(&port);
     snprintf(server, sizeof server, "http://127.0.0.1:%u", port);
-    const struct cr_access_explicit explicit = {.server = server, .token = "SECRET"};
+    const struct cr_access_explicit explicit = {.server = server, .token = TOKEN};
     CHECK(cr_access_from_explicit(&access, &explicit, NULL) == 0);
     CHECK(cr_http_new(&http, access, &handlers, NULL) == 0);
     return 0;
@@ -174,6 +176,12 @@ static void make_answer(uint8_t head, const struct fuzz_in *in)
     run.sent_len = len + in->left;
 }
 
+/* A token that the server echoes is not shown. */
+static void hide_token(char *text, size_t len)
+{
+    for (char *p; (p = memmem(text, len, TOKEN, sizeof TOKEN - 1));) memset(p, '*', sizeof TOKEN - 1);
+}
+
 /* Empty lines are dropped, and the last line counts without a newline too. */
 static void check_lines(const struct fuzz_in *in)
 {
@@ -183,6 +191,7 @@ static void check_lines(const struct fuzz_in *in)
     for (size_t i = 0; i < in->left; i++)
         if (in->at[i] != '\n' || (n > 0 && want[n - 1] != '\n')) want[n++] = (char)in->at[i];
     if (n > 0 && want[n - 1] != '\n') want[n++] = '\n';
+    hide_token(want, n);
     CHECK(n == run.lines_len && memcmp(want, run.lines, n) == 0);
     free(want);
 }
@@ -197,9 +206,11 @@ static void check_answer(void)
     } else {
         CHECK(a->status == 0 && !a->body && a->retry_after_ms == -1);
         if (a->text) fuzz_check_text(a->text, CR_MAX_ERROR_TEXT);
-        CHECK(!a->text || !strstr(a->text, "SECRET"));
+        CHECK(!a->text || !strstr(a->text, TOKEN));
     }
     if (a->warning) fuzz_check_text(a->warning, CR_MAX_API_HEADER);
+    if (a->warning) CHECK(!strstr(a->warning, TOKEN));
+    if (a->body && a->status >= 300) CHECK(!memmem(a->body, a->body_len, TOKEN, sizeof TOKEN - 1));
     if (run.cancelled) CHECK(a->transport == CR_TRANSPORT_CANCELLED);
 }
 
