@@ -30,18 +30,20 @@ static void close_entry(struct cr_connections *c, struct entry *e)
     cr_list_append(&c->closed, &e->node);
 }
 
-void cr_connections_end_closed(struct cr_connections *c)
+bool cr_connections_none_closed(const struct cr_connections *c) { return cr_list_empty(&c->closed); }
+
+void cr_connections_end_one(struct cr_connections *c)
 {
-    for (struct cr_list *n; (n = cr_list_pop(&c->closed));) {
-        cr_rpc_close(ENTRY(n)->conn);
-        cr_free(ENTRY(n));
-    }
+    struct cr_list *n = cr_list_pop(&c->closed);
+    if (!n) return;
+    cr_rpc_close(ENTRY(n)->conn);
+    cr_free(ENTRY(n));
 }
 
 void cr_connections_close_all(struct cr_connections *c)
 {
     for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) CR_LIST_FOREACH_SAFE(it, &c->buckets[i]) close_entry(c, ENTRY(it));
-    cr_connections_end_closed(c);
+    while (!cr_connections_none_closed(c)) cr_connections_end_one(c);
 }
 
 bool cr_connections_add(struct cr_connections *c, uint64_t id, struct cr_conn *conn)

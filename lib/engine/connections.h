@@ -26,6 +26,7 @@ void cr_connections_close_all(struct cr_connections *c);
 bool cr_connections_add(struct cr_connections *c, uint64_t id, struct cr_conn *conn); /* false: no memory, not taken */
 struct cr_conn *cr_connections_get(const struct cr_connections *c, uint64_t id);      /* borrowed; NULL: none */
 void cr_connections_close(struct cr_connections *c, uint64_t id);                     /* unknown id: nothing */
-void cr_connections_end_closed(struct cr_connections *c);
+void cr_connections_end_one(struct cr_connections *c);                                /* of those closed */
+bool cr_connections_none_closed(const struct cr_connections *c);
 
 #endif

@@ -12,6 +12,8 @@
 #include "engine/state.h"
 #include "engine/timed.h"
 
+#define UNTOLD_US 20000 /* how long a change that no event tells of may be missing in the snapshot */
+
 static _Thread_local const struct cr_engine *self; /* the engine that this thread runs */
 
 /* ---- snapshots and events ---- */
@@ -58,7 +60,9 @@ static bool show_snapshot(struct cr_engine *e)
     e->shown_core = cr_core_generation(e->core);
     e->shown_registry = registry_status(e).generation;
     e->shown_scans = registry_status(e).scans;
+    e->shown_initial = cr_core_initial_done(e->core);
     e->counted = false;
+    e->old_since_us = 0;
     cr_board_publish(&e->board, s);
     return true;
 }
@@ -71,12 +75,25 @@ static void release_news(struct cr_engine *e)
     e->answered = false;
 }
 
+/* Somebody waits for the next snapshot. */
+static bool has_news(const struct cr_engine *e)
+{
+    return !cr_list_empty(&e->held) || e->answered || cr_core_initial_done(e->core) != e->shown_initial;
+}
+
+static int64_t publish_time_us(const struct cr_engine *e)
+{
+    int64_t wanted = has_news(e) ? 0 : e->old_since_us + UNTOLD_US;
+    return wanted > e->publish_after_us ? wanted : e->publish_after_us;
+}
+
 /* Events and answers follow the snapshot that agrees with them: a host that reads REGISTERED finds the driver. */
 static void publish(struct cr_engine *e)
 {
     int64_t begin = cr_timed_now_us();
     if (snapshot_is_old(e)) {
-        if (begin < e->publish_after_us) return;
+        if (e->old_since_us == 0) e->old_since_us = begin;
+        if (begin < publish_time_us(e)) return;
         bool shown = show_snapshot(e);
         int64_t end = cr_timed_now_us();
         e->publish_after_us = end + (shown ? 9 * (end - begin) : 100000);
@@ -96,11 +113,12 @@ static int64_t watcher_deadline(const struct cr_engine *e)
 
 static int64_t publish_deadline(const struct cr_engine *e)
 {
-    return snapshot_is_old(e) ? e->publish_after_us / 1000 + 1 : CR_NEVER;
+    return snapshot_is_old(e) ? publish_time_us(e) / 1000 + 1 : CR_NEVER;
 }
 
 static int sleep_ms(const struct cr_engine *e)
 {
+    if (!cr_connections_none_closed(&e->connections)) return 0;
     int64_t next = earlier(cr_core_deadline(e->core), earlier(watcher_deadline(e), publish_deadline(e)));
     int64_t left = next == CR_NEVER ? -1 : next - cr_clock_now().mono_ms;
     if (next == CR_NEVER) return -1;
@@ -154,7 +172,7 @@ static void *run(void *arg)
     while (e->running) {
         take_turn(e, readable);
         while (e->stirred) take_turn(e, false);
-        cr_connections_end_closed(&e->connections);
+        cr_connections_end_one(&e->connections);
         publish(e);
         if (e->running) readable = sleep_until_something(e);
     }
