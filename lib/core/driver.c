@@ -7,8 +7,8 @@
 
 struct cr_driver *cr_driver_find(struct cr_core *core, const char *name)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (strcmp(cr_driver_of(l)->name, name) == 0) return cr_driver_of(l);
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (strcmp(cr_driver_of(l)->name, name) == 0) return cr_driver_of(l);
     return NULL;
 }
 
@@ -31,12 +31,12 @@ struct cr_driver *cr_driver_claim(struct cr_core *core, const char *name, struct
     struct cr_driver *d = cr_driver_find(core, name);
     if (!d) d = cr_driver_new(core, name);
     if (!d) return NULL;
+    inst->driver = d;
     if (d->owner == inst) return d;
     if (d->owner)
         d->claimant = inst;
     else
         d->owner = inst;
-    inst->driver = d;
     cr_driver_changed(d);
     core->generation++;
     return d;
@@ -164,11 +164,10 @@ void cr_driver_free(struct cr_driver *d)
 struct csireg_driver **cr_core_drivers(const struct cr_core *core)
 {
     size_t n = 0;
-    CR_LIST_FOREACH(l, &core->drivers) n += cr_driver_of(l)->registered;
+    CR_LIST_FOREACH (l, &core->drivers) n += cr_driver_of(l)->registered;
     struct csireg_driver **all = cr_calloc(n + 1, sizeof(struct csireg_driver *));
     size_t k = 0;
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         const struct cr_driver *d = cr_driver_of(l);
         if (!all || !d->registered) continue;
         all[k] = cr_driver_copy(&d->view);

@@ -8,10 +8,14 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "core/csinode.h"
 #include "core/internal.h"
 #include "core/names.h"
+#include "core/shown.h"
 #include "core/versions.h"
+
+#define LATE_MS 1000 /* past its deadline a call is not waited for any more */
 
 /* ---- errors ---- */
 
@@ -46,9 +50,20 @@ static const char *errno_hint(int number)
     }
 }
 
-static struct csireg_error *connect_error(const struct cr_instance *i, const char *what, const char *path, int number)
+static struct csireg_error *owner_error(const struct cr_instance *i, const char *what, const char *path, uint32_t uid)
+{
+    return cr_error_new(CSIREG_ERR_REFUSED,
+                        "%s%sthe %s %s belongs to uid %u, which allowed-socket-owners does not list",
+                        cr_instance_name(i), *cr_instance_name(i) ? ": " : "", what, path, (unsigned)uid);
+}
+
+static struct csireg_error *connect_error(const struct cr_instance *i, const char *what, const char *path,
+                                          const struct cr_input *in)
 {
     const char *name = cr_instance_name(i);
+    int number = in->error_number;
+    if (number == EPERM && in->identity.ino && !cr_uids_have(&i->core->config.allowed_owners, in->identity.uid))
+        return owner_error(i, what, path, in->identity.uid);
     struct csireg_error *e =
         cr_error_os(number, "%s%sconnecting to the %s %s%s", name, *name ? ": " : "", what, path, errno_hint(number));
     cr_error_set_retryable(e, !persistent_errno(number));
@@ -70,7 +85,7 @@ static struct csireg_error *rpc_error(const struct cr_instance *i, const char *r
 
 static struct csireg_error *refusal(const struct cr_instance *i, struct csireg_error *e)
 {
-    if (*cr_instance_name(i)) cr_error_prefix(e, "%s", cr_instance_name(i));
+    if (*cr_instance_name(i)) cr_error_prefix(e, "%s", cr_shown(cr_instance_name(i)).text);
     return e;
 }
 
@@ -86,21 +101,10 @@ static void connect_registration(struct cr_instance *i)
 static void begin_node_rpcs(struct cr_instance *i);
 static void check_plugin(struct cr_instance *i);
 
-static struct csireg_error *owner_error(const struct cr_instance *i)
-{
-    return cr_error_new(CSIREG_ERR_REFUSED,
-                        "the registration socket %s belongs to uid %u, which allowed-socket-owners does not list",
-                        i->path, (unsigned)i->identity.uid);
-}
-
 void cr_handshake_begin(struct cr_instance *i)
 {
     if (!i->path) {
         check_plugin(i);
-        return;
-    }
-    if (!cr_uids_have(&i->core->config.allowed_owners, i->identity.uid)) {
-        cr_instance_failed(i, "discovery", owner_error(i));
         return;
     }
     cr_instance_set_state(i, CR_STATE_CONNECTING);
@@ -118,6 +122,7 @@ static void registration_connected(struct cr_instance *i, const struct cr_input 
         i->conn = in->id;
         cr_instance_set_state(i, CR_STATE_GET_INFO);
         i->waiting = cr_emit_rpc(i, i->conn, CR_RPC_GET_INFO, core->config.getinfo_timeout_ms, false, NULL);
+        cr_handshake_expect(i, core->config.getinfo_timeout_ms);
         if (!i->waiting) cr_instance_failed(i, "GetInfo", cr_error_oom());
         return;
     }
@@ -125,7 +130,7 @@ static void registration_connected(struct cr_instance *i, const struct cr_input 
     if (worth_waiting_for(in->error_number) && core->now.mono_ms + pause < i->step_deadline_ms)
         i->timer_ms = core->now.mono_ms + pause;
     else
-        cr_instance_failed(i, "connect", connect_error(i, "registration socket", i->path, in->error_number));
+        cr_instance_failed(i, "connect", connect_error(i, "registration socket", i->path, in));
 }
 
 static void got_info(struct cr_instance *i, struct cr_rpc_result *r)
@@ -141,6 +146,9 @@ static void got_info(struct cr_instance *i, struct cr_rpc_result *r)
     cr_plugin_info_fini(&i->plugin);
     i->plugin = r->plugin;
     r->plugin = (struct cr_plugin_info){0};
+    cr_utf8_sanitise(i->plugin.name,
+                     strlen(i->plugin.name)); /* no legal name changes, and none breaks a line of a log */
+    cr_utf8_sanitise(i->plugin.type, strlen(i->plugin.type));
     check_plugin(i);
 }
 
@@ -189,8 +197,10 @@ static void check_plugin(struct cr_instance *i)
             ask_handler(i);
             return;
         }
-        err = cr_error_new(CSIREG_ERR_REFUSED, "plugin type \"%s\" has no handler here: \"CSIPlugin\" is served",
-                           i->plugin.type);
+        err = cr_error_new(
+            CSIREG_ERR_REFUSED,
+            "plugin type \"%s\" has no handler here: \"CSIPlugin\" is served, others are with plugin-types",
+            i->plugin.type);
         cr_instance_rejected(i, "GetInfo", err);
         return;
     }
@@ -228,6 +238,7 @@ static void call_node(struct cr_instance *i, enum cr_rpc_method method, enum cr_
     int64_t left = i->step_deadline_ms - i->core->now.mono_ms;
     cr_instance_set_state(i, state);
     i->waiting = cr_emit_rpc(i, i->service, method, left, i->flow == CSIREG_FLOW_CONTROLLER, NULL);
+    cr_handshake_expect(i, left);
     if (!i->waiting) node_rpc_failed(i, step, cr_error_oom());
 }
 
@@ -246,7 +257,7 @@ static bool gate(const struct cr_instance *i)
 static void endpoint_connected(struct cr_instance *i, const struct cr_input *in)
 {
     if (in->error_number != 0) {
-        node_rpc_failed(i, "connect", connect_error(i, "driver's endpoint", i->endpoint, in->error_number));
+        node_rpc_failed(i, "connect", connect_error(i, "driver's endpoint", i->endpoint, in));
         return;
     }
     i->service = in->id;
@@ -446,6 +457,7 @@ static void notify_registered(struct cr_instance *i)
     }
     cr_instance_set_state(i, CR_STATE_NOTIFYING);
     i->waiting = cr_emit_rpc(i, i->conn, CR_RPC_NOTIFY, i->core->config.notify_timeout_ms, true, "");
+    cr_handshake_expect(i, i->core->config.notify_timeout_ms);
     if (!i->waiting) cr_instance_unconfirmed(i, cr_error_oom());
 }
 
@@ -489,6 +501,21 @@ static void notified(struct cr_instance *i, const struct cr_rpc_result *r)
     struct csireg_error *e = rpc_error(i, "NotifyRegistrationStatus", i->path, r, -1, "");
     cr_error_prefix(e, "registered, but the plugin could not be told");
     cr_instance_unconfirmed(i, transient(e));
+}
+
+/*
+ * A call's own deadline ends it; a peer that does not read can keep the transport from doing so. Then this ends the
+ * step, and closing the connection ends the call.
+ */
+void cr_handshake_expect(struct cr_instance *i, int64_t timeout_ms)
+{
+    i->timer_ms = i->core->now.mono_ms + timeout_ms + LATE_MS;
+}
+
+static void answer_is_late(struct cr_instance *i)
+{
+    struct cr_rpc_result late = {.code = CR_GRPC_DEADLINE_EXCEEDED};
+    cr_handshake_rpc_done(i, &late);
 }
 
 void cr_handshake_rpc_done(struct cr_instance *i, struct cr_rpc_result *r)
@@ -544,6 +571,13 @@ void cr_handshake_timer(struct cr_instance *i)
         break;
     case CR_STATE_CSIDRIVER:
         node_rpc_failed(i, "CSIDriver", csidriver_error(i, " in time"));
+        break;
+    case CR_STATE_GET_INFO:
+    case CR_STATE_CAPABILITIES:
+    case CR_STATE_NODE_INFO:
+    case CR_STATE_NOTIFYING:
+    case CR_STATE_REJECTING:
+        answer_is_late(i);
         break;
     case CR_STATE_HANDLER:
         cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i); /* a late answer changes nothing any more */

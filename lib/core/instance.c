@@ -56,10 +56,27 @@ static void stop_publishing(struct cr_instance *i)
         cr_publisher_leave(d);
 }
 
+/* Gives the name up; a standby of it may try. */
+static void release_name(struct cr_instance *i, struct cr_driver *d)
+{
+    CR_AUTO_CHARP name = cr_strdup(d->name);
+    cr_driver_release(d, i);
+    if (name) cr_contest_name_free(i->core, name);
+}
+
+static void restore_previous(struct cr_instance *i)
+{
+    if (!i->previous) return;
+    if (i->driver) release_name(i, i->driver);
+    i->driver = i->previous;
+    i->previous = NULL;
+}
+
 void cr_instance_start(struct cr_instance *i)
 {
     cr_instance_close(i);
     stop_publishing(i);
+    restore_previous(i); /* an attempt under another name that did not come to its end */
     if (i->token) cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i);
     i->token = 0;
     cr_instance_set_state(i, CR_STATE_NEW);
@@ -127,14 +144,6 @@ static void give_up_previous(struct cr_instance *i)
     cr_driver_release(old, i);
 }
 
-static void restore_previous(struct cr_instance *i)
-{
-    if (!i->previous) return;
-    if (i->driver) cr_driver_release(i->driver, i);
-    i->driver = i->previous;
-    i->previous = NULL;
-}
-
 /* A failed first attempt after a recreation ends what its predecessor had registered. */
 static void end_of_recreation(struct cr_instance *i)
 {
@@ -159,14 +168,6 @@ static void tried(struct cr_instance *i)
 {
     i->initial = false;
     i->core->generation++;
-}
-
-/* Gives the name up; a standby of it may try. */
-static void release_name(struct cr_instance *i, struct cr_driver *d)
-{
-    CR_AUTO_CHARP name = cr_strdup(d->name);
-    cr_driver_release(d, i);
-    if (name) cr_contest_name_free(i->core, name);
 }
 
 void cr_instance_settle(struct cr_instance *i)
@@ -205,6 +206,7 @@ void cr_instance_rejected(struct cr_instance *i, const char *step, struct csireg
         i->waiting = cr_emit_rpc(i, i->conn, CR_RPC_NOTIFY, i->core->config.notify_timeout_ms, false, text);
         if (i->waiting) {
             cr_instance_set_state(i, CR_STATE_REJECTING);
+            cr_handshake_expect(i, i->core->config.notify_timeout_ms);
             return;
         }
     }
@@ -231,7 +233,7 @@ void cr_instance_succeeded(struct cr_instance *i)
     cr_instance_set_state(i, CR_STATE_REGISTERED);
     tried(i);
     if (i->plugin_accepted) return;
-    cr_csidrivers_check(i); /* it may have changed while the attempt ran */
+    cr_csidrivers_check(i);                             /* it may have changed while the attempt ran */
     cr_contest_name_free(i->core, cr_instance_name(i)); /* its version may be lower than it was */
 }
 

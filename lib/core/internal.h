@@ -201,6 +201,7 @@ void cr_handshake_begin(struct cr_instance *i);
 void cr_handshake_connected(struct cr_instance *i, const struct cr_input *in);
 void cr_handshake_rpc_done(struct cr_instance *i, struct cr_rpc_result *r);
 void cr_handshake_timer(struct cr_instance *i);
+void cr_handshake_expect(struct cr_instance *i, int64_t timeout_ms); /* the state's call must have ended by then */
 void cr_handshake_plugin_result(struct cr_instance *i, bool ok, const char *text);
 void cr_handshake_csidriver(struct cr_instance *i); /* the CSIDriver cache may have the answer now */
 void cr_handshake_published(struct cr_instance *i, struct csireg_error *err,

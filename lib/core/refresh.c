@@ -14,6 +14,7 @@
 #include "core/names.h"
 
 #define DISTANCE_MS    2000 /* between the starts of two runs */
+#define LATE_MS        1000 /* past its deadline a call is not waited for any more */
 #define JITTER_PERCENT 20
 #define MAX_WAITERS    64 /* of exhausted() on one driver */
 
@@ -108,6 +109,10 @@ static void start_run(struct cr_instance *i)
 void cr_refresh_timer(struct cr_instance *i)
 {
     struct cr_refresh *r = &i->refresh;
+    if (r->running && r->waiting && r->deadline_ms + LATE_MS <= i->core->now.mono_ms) {
+        end_run(i, CSIREG_EXHAUSTED_FAILED, "the limit could not be refreshed: no answer in time");
+        return;
+    }
     if (r->running || r->due_ms > i->core->now.mono_ms) return;
     if (applies(i))
         start_run(i);
@@ -115,7 +120,12 @@ void cr_refresh_timer(struct cr_instance *i)
         set_due(i);
 }
 
-int64_t cr_refresh_deadline(const struct cr_instance *i) { return i->refresh.running ? CR_NEVER : i->refresh.due_ms; }
+int64_t cr_refresh_deadline(const struct cr_instance *i)
+{
+    const struct cr_refresh *r = &i->refresh;
+    if (!r->running) return r->due_ms;
+    return r->waiting ? r->deadline_ms + LATE_MS : CR_NEVER;
+}
 
 void cr_refresh_stop(struct cr_instance *i)
 {

@@ -39,11 +39,13 @@ static bool same_file(const struct cr_identity *a, const struct cr_identity *b)
 }
 
 /* The file is looked at before and after, so that the identity is that of the peer and not of one it replaced. */
-static int connect_and_identify(int fd, const char *path, struct cr_identity *out)
+static int connect_and_identify(int fd, const char *path, const struct cr_uids *allowed, struct cr_identity *out)
 {
     struct cr_identity before, after;
     int error = cr_socket_identity(path, &before);
     if (error) return error;
+    *out = before;
+    if (allowed && !cr_uids_have(allowed, before.uid)) return EPERM;
     error = strlen(path) <= CR_MAX_SUN_PATH ? connect_to(fd, path) : connect_by_descriptor(fd, path);
     if (error) return error;
     error = cr_socket_identity(path, &after);
@@ -69,7 +71,7 @@ int cr_rpc_dial(const char *path, const struct cr_uids *allowed, int *out_fd, st
     if (strlen(path) > CR_MAX_PATH) return ENAMETOOLONG;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd < 0) return errno;
-    int error = connect_and_identify(fd, path, out_identity);
+    int error = connect_and_identify(fd, path, allowed, out_identity);
     if (!error) error = check_peer(fd, allowed);
     if (error)
         close(fd);

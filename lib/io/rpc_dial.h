@@ -8,8 +8,8 @@
 
 /* 0, a connected non-blocking descriptor (CLOEXEC) that the caller owns, and the identity of the file; else an errno:
  * EINVAL for a path that is not absolute, ENAMETOOLONG past CR_MAX_PATH or past CR_MAX_SUN_PATH without /proc,
- * ENOTSOCK for another kind of file, EPERM when the user of the peer is not among allowed (NULL: everybody), EAGAIN
- * when the listener's queue is full or the file was replaced meanwhile. */
+ * ENOTSOCK for another kind of file, EPERM (with the identity) when the file's owner or the peer's user is not among
+ * allowed (NULL: everybody), EAGAIN when the listener's queue is full or the file was replaced meanwhile. */
 int cr_rpc_dial(const char *path, const struct cr_uids *allowed, int *out_fd, struct cr_identity *out_identity);
 
 #endif

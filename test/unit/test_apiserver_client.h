@@ -19,7 +19,6 @@
 #include <cmocka.h>
 
 #include "apiserver/apiserver.h"
-#include "base/mem.h"
 
 #define NODE      "system:node:n1"
 #define CSINODES  "/apis/storage.k8s.io/v1/csinodes"
@@ -47,7 +46,7 @@ struct client {
 static inline size_t keep(char *data, size_t size, size_t n, void *user)
 {
     struct text *t = user;
-    char *grown = cr_realloc_array(t->data, t->len + size * n + 1, 1);
+    char *grown = reallocarray(t->data, t->len + size * n + 1, 1);
     if (!grown) return 0;
     t->data = grown;
     memcpy(t->data + t->len, data, size * n);

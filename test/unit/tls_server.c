@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/tls_server.h"
 
-#include "base/mem.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -98,7 +97,7 @@ static bool read_more(struct tls_conn *c)
 {
     if (c->in_cap - c->in_len < 16385) {
         c->in_cap += 65536;
-        c->in = cr_realloc_array(c->in, c->in_cap, 1);
+        c->in = reallocarray(c->in, c->in_cap, 1);
         must(c->in && c->in_cap < MAX_REQUEST, "request");
     }
     ssize_t n = receive(c, c->in + c->in_len, 16384);
