@@ -134,7 +134,7 @@ def main():
 
     groups = phases(options.quick)
     groups[1:] = [[stage for stage in stages if options.k in stage.name] for stages in groups[1:]]
-    slow = [stage for stage in [integration("slow integration", "build", "--slow"), Stage("soak", "test/soak/run.py", "--minutes", "1")]
+    slow = [stage for stage in [integration("slow integration", "build", "--slow"), Stage("soak", "test/soak/run.py", "--minutes", "1", timeout=400)]
             if options.k in stage.name]
     last = [] if options.k else [Stage("behaviours", "test/behaviours.py", "--ran", LOGS)]
     everything = [stage for stages in groups for stage in stages] + slow + last

@@ -88,8 +88,9 @@ def replace(path, text):
 class Faults:
     """Begins one fault at a time or several; each ends at its time, and all of them when the server is to be good."""
 
-    def __init__(self, world, rng, credentials):
-        self.api, self.rng, self.credentials = world.api, rng, credentials
+    def __init__(self, world, rng, credentials, refusals):
+        """refusals: with 403 and 422, after which drivers wait for two minutes."""
+        self.api, self.rng, self.credentials, self.refusals = world.api, rng, credentials, 4 if refusals else 0
         self.running, self.counts = [], {}
 
     def count(self, kind):
@@ -101,7 +102,7 @@ class Faults:
             end()
         if self.rng.random() < 0.25:
             kind = self.rng.choices(["rule", "network", "watch", "rotation", "certificate", "refusal", "compact"],
-                                    [40, 15, 15, 12, 8, 4, 6])[0]
+                                    [40, 15, 15, 12, 8, self.refusals, 6])[0]
             self.count(kind)
             getattr(self, kind)(now)
 

@@ -70,7 +70,7 @@ class Soak:
         self.agent = w.agent("--verify-interval=5s", "--getinfo-timeout=1s", "--node-rpc-timeout=2s", "--request-timeout=2s",
                              "--publish-timeout=4s", "--notify-timeout=1s", gate=True)
         self.slots = [Slot(w, self.rng, n) for n in range(SLOTS)]
-        self.others, self.faults = Others(self.api, self.rng), Faults(w, self.rng, self.credentials)
+        self.others, self.faults = Others(self.api, self.rng), Faults(w, self.rng, self.credentials, options.minutes >= 5)
         self.histories, self.rows, self.longest_settle = Histories(self.api), [], 0.0
         self.stable = w.fleet(STABLE, "stable-%d.example.com", node_id="stable", limit=7)
         self.stable.wait_all_notified(STABLE)
