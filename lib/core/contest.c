@@ -52,6 +52,8 @@ static bool owes_notification(const struct cr_instance *r)
 
 static void end_attempt(struct cr_instance *r, const struct cr_instance *by)
 {
+    if (r->state == CR_STATE_CONNECTING || r->state == CR_STATE_GET_INFO)
+        return; /* made anew: it contests when it answered */
     r->waits_for_name = true;
     if (owes_notification(r) || !r->path)
         refuse(r, by);
@@ -125,8 +127,7 @@ void cr_contest_won(struct cr_instance *i)
 static struct cr_instance *best_standby(struct cr_core *core, const char *name, const struct cr_instance *but)
 {
     struct cr_instance *best = NULL;
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         if (i == but || !i->waits_for_name || strcmp(cr_instance_name(i), name) != 0) continue;
         if (!best || wins(i, best)) best = i;

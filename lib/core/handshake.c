@@ -477,6 +477,7 @@ void cr_handshake_published(struct cr_instance *i, struct csireg_error *err, boo
     if (!err) cr_contest_won(i);
     if (!err && registered(i) != 0) err = cr_error_oom();
     if (!err) {
+        cr_instance_give_up_previous(i);
         notify_registered(i);
     } else if (dropped && i->core->config.fallback_to_node_flow) {
         fall_back(i, err);

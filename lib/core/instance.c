@@ -135,13 +135,13 @@ void cr_instance_withdraw(struct cr_instance *i, const struct csireg_error *why)
 }
 
 /* The name that the instance had before it reported another one. */
-static void give_up_previous(struct cr_instance *i)
+void cr_instance_give_up_previous(struct cr_instance *i)
 {
     struct cr_driver *old = i->previous;
     if (!old) return;
     i->previous = NULL;
     cr_driver_unregister(old, i->error);
-    cr_driver_release(old, i);
+    release_name(i, old);
 }
 
 /* A failed first attempt after a recreation ends what its predecessor had registered. */
@@ -149,7 +149,7 @@ static void end_of_recreation(struct cr_instance *i)
 {
     if (i->recreated) {
         i->recreated = false;
-        give_up_previous(i);
+        cr_instance_give_up_previous(i);
         if (cr_instance_owns(i) && i->driver->registered) cr_driver_unregister(i->driver, i->error);
     }
     restore_previous(i);
@@ -217,7 +217,6 @@ void cr_instance_unconfirmed(struct cr_instance *i, struct csireg_error *err)
 {
     i->recreated = false;
     i->unconfirmed = true;
-    give_up_previous(i);
     record(i, "NotifyRegistrationStatus", err);
     cr_instance_settle(i);
 }
@@ -226,7 +225,6 @@ void cr_instance_succeeded(struct cr_instance *i)
 {
     cr_instance_close(i);
     i->recreated = i->quiet = i->unconfirmed = false;
-    give_up_previous(i);
     csireg_error_free(i->error);
     i->error = NULL;
     cr_backoff_reset(&i->backoff);

@@ -172,6 +172,7 @@ void cr_instance_start(struct cr_instance *i);  /* a new attempt, from whatever 
 void cr_instance_retry(struct cr_instance *i);  /* forgets the backoff; starts at once when it was waiting */
 void cr_instance_vanish(struct cr_instance *i); /* the socket went or the host took the driver back; frees i */
 void cr_instance_free(struct cr_instance *i);
+void cr_instance_give_up_previous(struct cr_instance *i); /* it is published under its new name: the old one goes */
 /* A failed attempt may have left a write of unknown outcome under a name that nobody owns now. */
 void cr_instance_remove_remains(struct cr_instance *i);
 void cr_instance_close(struct cr_instance *i);           /* drops what is awaited, closes both connections */

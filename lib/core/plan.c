@@ -20,8 +20,7 @@ bool cr_plan_is_install(const struct cr_driver *d) { return d->desired.want >= C
 
 static const struct cr_driver *isolated(const struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         const struct cr_driver *d = cr_driver_of(l);
         if (d->isolated && d->pending && d->not_before_ms <= core->now.mono_ms) return d;
     }
@@ -163,8 +162,7 @@ static void drop_id(struct node_edit *e, const struct cr_core *core, struct cr_d
 /* Fills the edit; gives the driver that cannot be written, if there is one. */
 static struct cr_driver *edit_node(struct cr_core *core, struct node_edit *e, struct csireg_error **err)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (!cr_plan_considers(core, d)) continue;
         if (d->desired.want != CR_WANT_NODE_FLOW) {
@@ -200,8 +198,7 @@ static void begin_edit(struct cr_core *core, struct node_edit *e)
 
 static void unmark(struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         cr_driver_of(l)->sent = false;
         cr_driver_of(l)->expected = false;
     }
@@ -313,8 +310,7 @@ static bool labelled(const struct cr_core *core, const struct cr_driver *d)
 static int edit_all(struct cr_core *core, json_t *obj, bool all)
 {
     int changed = 0;
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         bool confirmed = all && !d->pending && cr_plan_is_install(d) && labelled(core, d);
         if (!confirmed && !cr_plan_considers(core, d)) continue;
@@ -345,10 +341,29 @@ static int complete(const struct cr_core *core, json_t *obj, bool owner_missing)
     return rc;
 }
 
+/*
+ * The object belongs to an earlier machine of this name: sure only with a Node that was read since the attempts began,
+ * and not before the CSINode (as a pair, Node first, counts as together).
+ */
+static bool node_is_fresh_for_all(const struct cr_core *core)
+{
+    if (core->publisher.node_slot.read_seq + 1 < core->publisher.csinode_slot.read_seq) return false;
+    CR_LIST_FOREACH (l, &core->drivers) {
+        const struct cr_driver *d = cr_driver_of(l);
+        if (d->pending && cr_plan_considers(core, d) && !node_is_fresh(core, d)) return false;
+    }
+    return true;
+}
+
 static void plan_update(struct cr_core *core, struct cr_plan *out, bool owner_missing)
 {
     json_t *obj = json_deep_copy(core->publisher.csinode);
     int changed = obj ? edit_all(core, obj, false) : CSIREG_ERR_NOMEM;
+    if (changed > 0 && owner_missing && !node_is_fresh_for_all(core)) {
+        json_decref(obj); /* the owner that is added must be the live Node */
+        out->op = CR_OP_GET_NODE;
+        return;
+    }
     if (changed > 0) changed = complete(core, obj, owner_missing) == 0 ? 1 : CSIREG_ERR_NOMEM;
     if (changed > 0) {
         out->op = CR_OP_PUT_CSINODE;
@@ -372,25 +387,10 @@ static void plan_delete(struct cr_core *core, struct cr_plan *out)
     if (!out->body) out_of_memory(out);
 }
 
-/*
- * The object belongs to an earlier machine of this name: sure only with a Node that was read since the attempts began,
- * and not before the CSINode (as a pair, Node first, counts as together).
- */
-static bool node_is_fresh_for_all(const struct cr_core *core)
-{
-    if (core->publisher.node_slot.read_seq + 1 < core->publisher.csinode_slot.read_seq) return false;
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
-        const struct cr_driver *d = cr_driver_of(l);
-        if (d->pending && cr_plan_considers(core, d) && !node_is_fresh(core, d)) return false;
-    }
-    return true;
-}
-
 static bool installs_anything(const struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (cr_plan_is_install(cr_driver_of(l)) && cr_plan_considers(core, cr_driver_of(l))) return true;
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (cr_plan_is_install(cr_driver_of(l)) && cr_plan_considers(core, cr_driver_of(l))) return true;
     return false;
 }
 
