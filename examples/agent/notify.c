@@ -107,8 +107,10 @@ static void count(const json_t *status, size_t *registered, size_t *others)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(json_object_get(status, "drivers"), i, item) *registered += status_is_registered(item);
-    json_array_foreach(json_object_get(status, "sockets"), i, item) { *others += status_is_unregistered(item); }
+    json_array_foreach (json_object_get(status, "drivers"), i, item) *registered += status_is_registered(item);
+    json_array_foreach (json_object_get(status, "sockets"), i, item) {
+        *others += status_is_unregistered(item);
+    }
 }
 
 /* "2 drivers registered, 1 not; API server waiting" */

@@ -129,8 +129,7 @@ static void list_lines(FILE *out, const json_t *list)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         if (json_string_value(item)) wrapped(out, "<div>", json_string_value(item), "</div>");
     }
 }
@@ -183,7 +182,7 @@ static void drivers_table(const struct page *p, const json_t *drivers)
     table_head(
         p->out, "Drivers",
         "<th>name</th><th>state</th><th>since</th><th>flow</th><th>node id</th><th>service socket</th><th>notes</th>");
-    json_array_foreach(drivers, i, driver) driver_row(p, driver);
+    json_array_foreach (drivers, i, driver) driver_row(p, driver);
     if (!json_array_size(drivers)) fputs("<tr><td colspan=\"7\">No driver is known yet.</td></tr>", p->out);
     fputs("</table></div>", p->out);
 }
@@ -211,7 +210,7 @@ static void sockets_table(const struct page *p, const json_t *sockets)
     table_head(p->out, "Registration sockets",
                "<th>path</th><th>driver</th><th>state</th><th>since</th><th>attempts</th><th>next try</th><th>last "
                "error</th>");
-    json_array_foreach(sockets, i, socket) socket_row(p, socket);
+    json_array_foreach (sockets, i, socket) socket_row(p, socket);
     if (!json_array_size(sockets)) fputs("<tr><td colspan=\"7\">None was seen.</td></tr>", p->out);
     fputs("</table></div>", p->out);
 }
@@ -249,7 +248,9 @@ static void summary(const struct page *p, const json_t *status)
     const json_t *api = json_object_get(status, "api");
     size_t i, registered = 0, n = json_array_size(json_object_get(status, "drivers"));
     json_t *driver;
-    json_array_foreach(json_object_get(status, "drivers"), i, driver) { registered += status_is_registered(driver); }
+    json_array_foreach (json_object_get(status, "drivers"), i, driver) {
+        registered += status_is_registered(driver);
+    }
     wrapped(p->out, "<h1>CSI drivers of node ", status_str(json_object_get(status, "node"), "name"), "</h1>");
     fprintf(p->out, "<p class=\"sub\">%zu of %zu registered. API server: ", registered, n);
     wrapped(p->out, "<code>", status_str(api, "server"), "</code> ");

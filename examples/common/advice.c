@@ -177,8 +177,7 @@ static bool is_news(const json_t *status, const json_t *driver, const json_t *wa
     size_t i;
     json_t *socket;
     const char *text = json_string_value(warning);
-    json_array_foreach(json_object_get(status, "sockets"), i, socket)
-    {
+    json_array_foreach (json_object_get(status, "sockets"), i, socket) {
         const char *said = status_str(json_object_get(socket, "lastError"), "message");
         bool same = !strcmp(status_str(socket, "driver"), status_str(driver, "name"));
         if (same && text && strstr(said, text)) return false;
@@ -196,10 +195,11 @@ static void about_driver(const json_t *status, const json_t *driver, struct advi
         add(out, ADVICE_WAIT, need_strdup(status_str(driver, "name")),
             need_strdup("is being removed from Node and CSINode"), NULL)
             ->subject = driver;
-    json_array_foreach(json_object_get(driver, "warnings"), i, warning) if (is_news(status, driver, warning))
-        add(out, ADVICE_WAIT, need_strdup(status_str(driver, "name")),
-            need_printf("has a warning: %s", json_string_value(warning)), NULL)
-            ->subject = driver;
+    json_array_foreach (json_object_get(driver, "warnings"), i, warning)
+        if (is_news(status, driver, warning))
+            add(out, ADVICE_WAIT, need_strdup(status_str(driver, "name")),
+                need_printf("has a warning: %s", json_string_value(warning)), NULL)
+                ->subject = driver;
 }
 
 /* ---- the node ---- */
@@ -208,8 +208,10 @@ static void add_warnings(const json_t *of, const char *about, struct advice_list
 {
     size_t i;
     json_t *warning;
-    json_array_foreach(json_object_get(of, "warnings"), i, warning) if (json_is_string(warning))
-        add(out, ADVICE_WAIT, need_strdup(about), need_printf("has a warning: %s", json_string_value(warning)), NULL);
+    json_array_foreach (json_object_get(of, "warnings"), i, warning)
+        if (json_is_string(warning))
+            add(out, ADVICE_WAIT, need_strdup(about), need_printf("has a warning: %s", json_string_value(warning)),
+                NULL);
 }
 
 static void about_api(const json_t *api, struct advice_list *out)
@@ -273,8 +275,7 @@ static bool some_socket_fails_at(const json_t *status, const char *step)
 {
     size_t i;
     json_t *socket;
-    json_array_foreach(json_object_get(status, "sockets"), i, socket)
-    {
+    json_array_foreach (json_object_get(status, "sockets"), i, socket) {
         if (!strcmp(status_str(json_object_get(socket, "lastError"), "step"), step)) return true;
     }
     return false;
@@ -295,11 +296,12 @@ static void about_unclaimed(const json_t *names, struct advice_list *out)
 {
     size_t i;
     json_t *name;
-    json_array_foreach(names, i, name) if (json_is_string(name))
-        add(out, ADVICE_NOTE, need_strdup(json_string_value(name)),
-            need_strdup("has an entry in CSINode that no socket here belongs to"),
-            "If the driver should run here, see its registrar. If it is gone for good, remove the entry, or let "
-            "prune-unclaimed-after do it.");
+    json_array_foreach (names, i, name)
+        if (json_is_string(name))
+            add(out, ADVICE_NOTE, need_strdup(json_string_value(name)),
+                need_strdup("has an entry in CSINode that no socket here belongs to"),
+                "If the driver should run here, see its registrar. If it is gone for good, remove the entry, or let "
+                "prune-unclaimed-after do it.");
 }
 
 void advice_list(const json_t *status, struct advice_list *out)
@@ -307,8 +309,8 @@ void advice_list(const json_t *status, struct advice_list *out)
     size_t i;
     json_t *item;
     *out = (struct advice_list){NULL, 0};
-    json_array_foreach(json_object_get(status, "sockets"), i, item) about_socket(status, item, out);
-    json_array_foreach(json_object_get(status, "drivers"), i, item) about_driver(status, item, out);
+    json_array_foreach (json_object_get(status, "sockets"), i, item) about_socket(status, item, out);
+    json_array_foreach (json_object_get(status, "drivers"), i, item) about_driver(status, item, out);
     about_api(json_object_get(status, "api"), out);
     about_registry(json_object_get(status, "registry"), out);
     about_gate(status, out);

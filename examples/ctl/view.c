@@ -96,8 +96,7 @@ static const json_t *driver_named(const json_t *status, const char *name)
 {
     size_t i;
     json_t *driver;
-    json_array_foreach(json_object_get(status, "drivers"), i, driver)
-    {
+    json_array_foreach (json_object_get(status, "drivers"), i, driver) {
         if (!strcmp(status_str(driver, "name"), name)) return driver;
     }
     return NULL;
@@ -135,12 +134,10 @@ static struct rows all_rows(const struct view *v)
     struct rows rows = {NULL, 0};
     size_t i;
     json_t *item;
-    json_array_foreach(json_object_get(v->status, "sockets"), i, item)
-    {
+    json_array_foreach (json_object_get(v->status, "sockets"), i, item) {
         if (is_wanted(v, status_str(item, "driver"))) add_row(&rows, item, driver_of(v->status, item));
     }
-    json_array_foreach(json_object_get(v->status, "drivers"), i, item)
-    {
+    json_array_foreach (json_object_get(v->status, "drivers"), i, item) {
         const char *name = status_str(item, "name");
         if (*name && is_wanted(v, name) && !has_driver(&rows, item)) add_row(&rows, NULL, item);
     }
@@ -269,8 +266,8 @@ static void put_summary(const struct view *v, FILE *out)
     const json_t *api = json_object_get(v->status, "api"), *registry = json_object_get(v->status, "registry");
     const json_t *gate = json_object_get(json_object_get(v->status, "gates"), "CSIControllerGetNodeInfo");
     const char *resolved = status_str(registry, "resolved"), *server = status_str(api, "server");
-    json_array_foreach(json_object_get(v->status, "drivers"), i, item) registered += status_is_registered(item);
-    json_array_foreach(json_object_get(v->status, "sockets"), i, item) others += status_is_unregistered(item);
+    json_array_foreach (json_object_get(v->status, "drivers"), i, item) registered += status_is_registered(item);
+    json_array_foreach (json_object_get(v->status, "sockets"), i, item) others += status_is_unregistered(item);
     char *text = need_printf("Node %s: %zu driver%s registered, %zu not. API server%s%s: %s. Registry %s: %s. Gate "
                              "CSIControllerGetNodeInfo: "
                              "%s. csireg %s.",

@@ -22,7 +22,8 @@ bool cr_buf_append(struct cr_buf *b, const void *data, size_t len);
 bool cr_buf_puts(struct cr_buf *b, const char *s);
 bool cr_buf_printf(struct cr_buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void cr_buf_reset(struct cr_buf *b); /* empties, keeps the memory */
-char *cr_buf_take(struct cr_buf *b); /* the string, now the caller's; NULL if the buffer failed. The buffer is empty again */
+char *
+cr_buf_take(struct cr_buf *b); /* the string, now the caller's; NULL if the buffer failed. The buffer is empty again */
 const char *cr_buf_str(const struct cr_buf *b); /* never NULL */
 
 #endif

@@ -38,9 +38,9 @@ static inline struct cr_list *cr_list_pop(struct cr_list *head)
 }
 
 #define CR_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-#define CR_LIST_FOREACH(it, head) for (struct cr_list *it = (head)->next; it != (head); it = it->next)
+#define CR_LIST_FOREACH(it, head)       for (struct cr_list *it = (head)->next; it != (head); it = it->next)
 /* The body may remove and free the current node. */
-#define CR_LIST_FOREACH_SAFE(it, head) \
+#define CR_LIST_FOREACH_SAFE(it, head)                                                                                 \
     for (struct cr_list *it = (head)->next, *it##_next = it->next; it != (head); it = it##_next, it##_next = it->next)
 
 #endif

@@ -10,9 +10,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-void *cr_calloc(size_t n, size_t size);           /* zeroed; NULL on overflow too */
+void *cr_calloc(size_t n, size_t size);                 /* zeroed; NULL on overflow too */
 void *cr_realloc_array(void *p, size_t n, size_t size); /* p stays valid on NULL */
-char *cr_strdup(const char *s);                   /* NULL in, NULL out */
+char *cr_strdup(const char *s);                         /* NULL in, NULL out */
 char *cr_strndup(const char *s, size_t n);
 void cr_free(void *p);
 char **cr_strv_dup(const char *const *v, size_t n); /* NULL-terminated copy */
@@ -24,6 +24,6 @@ unsigned long cr_mem_count(void); /* allocations since the last cr_mem_fail_afte
 
 static inline void cr_free_charp(char **p) { cr_free(*p); }
 #define CR_AUTO_CHARP __attribute__((cleanup(cr_free_charp))) char *
-#define CR_NEW(type) ((type *)cr_calloc(1, sizeof(type)))
+#define CR_NEW(type)  ((type *)cr_calloc(1, sizeof(type)))
 
 #endif

@@ -67,8 +67,8 @@ static void free_effects(struct cr_list *list)
 void cr_core_free(struct cr_core *core)
 {
     if (!core) return;
-    CR_LIST_FOREACH_SAFE(l, &core->instances) cr_instance_free(cr_instance_of(l));
-    CR_LIST_FOREACH_SAFE(l, &core->drivers) cr_driver_free(cr_driver_of(l));
+    CR_LIST_FOREACH_SAFE (l, &core->instances) cr_instance_free(cr_instance_of(l));
+    CR_LIST_FOREACH_SAFE (l, &core->drivers) cr_driver_free(cr_driver_of(l));
     cr_publisher_fini(core);
     cr_csidrivers_fini(core);
     free_effects(&core->effects);
@@ -91,8 +91,7 @@ struct cr_effect *cr_core_pop_effect(struct cr_core *core)
 
 static struct cr_instance *by_path(struct cr_core *core, const char *path)
 {
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         if (i->path && strcmp(i->path, path) == 0) return i;
     }
@@ -101,8 +100,7 @@ static struct cr_instance *by_path(struct cr_core *core, const char *path)
 
 static struct cr_instance *handed_over(struct cr_core *core, const char *name, const char *endpoint)
 {
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         if (!i->path && strcmp(i->plugin.name, name) == 0 && strcmp(i->plugin.endpoint, endpoint) == 0) return i;
     }
@@ -111,22 +109,22 @@ static struct cr_instance *handed_over(struct cr_core *core, const char *name, c
 
 static struct cr_instance *waiting_for(struct cr_core *core, uint64_t id)
 {
-    CR_LIST_FOREACH(l, &core->instances)
-    if (id != 0 && cr_instance_of(l)->waiting == id) return cr_instance_of(l);
+    CR_LIST_FOREACH (l, &core->instances)
+        if (id != 0 && cr_instance_of(l)->waiting == id) return cr_instance_of(l);
     return NULL;
 }
 
 static struct cr_instance *refreshing(struct cr_core *core, uint64_t id)
 {
-    CR_LIST_FOREACH(l, &core->instances)
-    if (id != 0 && cr_instance_of(l)->refresh.waiting == id) return cr_instance_of(l);
+    CR_LIST_FOREACH (l, &core->instances)
+        if (id != 0 && cr_instance_of(l)->refresh.waiting == id) return cr_instance_of(l);
     return NULL;
 }
 
 static struct cr_instance *probing(struct cr_core *core, uint64_t id)
 {
-    CR_LIST_FOREACH(l, &core->instances)
-    if (id != 0 && cr_instance_of(l)->probe == id) return cr_instance_of(l);
+    CR_LIST_FOREACH (l, &core->instances)
+        if (id != 0 && cr_instance_of(l)->probe == id) return cr_instance_of(l);
     return NULL;
 }
 
@@ -234,8 +232,7 @@ static void driver_deregister(struct cr_core *core, const struct cr_input *in)
 
 static void retry(struct cr_core *core, const char *what)
 {
-    CR_LIST_FOREACH_SAFE(l, &core->instances)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         bool meant = !what || strcmp(cr_instance_name(i), what) == 0 || (i->path && strcmp(i->path, what) == 0);
         if (meant) cr_instance_retry(i);
@@ -252,16 +249,15 @@ static bool refused_credentials(const struct csireg_error *e)
 
 static void credentials_changed(struct cr_core *core)
 {
-    CR_LIST_FOREACH_SAFE(l, &core->instances)
-    if (refused_credentials(cr_instance_of(l)->error)) cr_instance_retry(cr_instance_of(l));
+    CR_LIST_FOREACH_SAFE (l, &core->instances)
+        if (refused_credentials(cr_instance_of(l)->error)) cr_instance_retry(cr_instance_of(l));
     cr_publisher_retry_now(core);
     cr_csidrivers_retry_now(core);
 }
 
 static void plugin_result(struct cr_core *core, const struct cr_input *in)
 {
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         if (i->state != CR_STATE_HANDLER || i->token != in->token) continue;
         cr_handshake_plugin_result(i, in->ok, in->text);
@@ -273,8 +269,7 @@ static void stop(struct cr_core *core)
 {
     if (core->stopping) return;
     core->stopping = true;
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         cr_refresh_stop(cr_instance_of(l));
         cr_instance_close(cr_instance_of(l));
     }
@@ -324,8 +319,7 @@ static void answer(struct cr_core *core, struct cr_input *in)
 
 static void tick(struct cr_core *core)
 {
-    CR_LIST_FOREACH_SAFE(l, &core->instances)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         if (i->timer_ms <= core->now.mono_ms) cr_handshake_timer(i);
         cr_refresh_timer(i);
@@ -407,8 +401,7 @@ int64_t cr_core_deadline(const struct cr_core *core)
     if (core->stopping) return CR_NEVER;
     int64_t next = cr_publisher_deadline(core);
     if (core->csidrivers.retry_ms < next) next = core->csidrivers.retry_ms;
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         const struct cr_instance *i = CR_CONTAINER(l, const struct cr_instance, node);
         int64_t refresh = cr_refresh_deadline(i);
         if (i->timer_ms < next) next = i->timer_ms;
@@ -422,7 +415,7 @@ uint64_t cr_core_generation(const struct cr_core *core) { return core->generatio
 
 bool cr_core_initial_done(const struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->instances)
-    if (CR_CONTAINER(l, const struct cr_instance, node)->initial) return false;
+    CR_LIST_FOREACH (l, &core->instances)
+        if (CR_CONTAINER(l, const struct cr_instance, node)->initial) return false;
     return core->scan_done;
 }

@@ -45,7 +45,7 @@ static void remove_item(struct cr_csidrivers *c, struct item *item)
 void cr_csidrivers_fini(struct cr_core *core)
 {
     struct cr_csidrivers *c = &core->csidrivers;
-    CR_LIST_FOREACH_SAFE(l, &c->items) remove_item(c, item_of(l));
+    CR_LIST_FOREACH_SAFE (l, &c->items) remove_item(c, item_of(l));
     cr_free(c->resource_version);
     csireg_error_free(c->error);
 }
@@ -110,8 +110,8 @@ static void go_on(struct cr_core *core)
 
 static struct item *find(const struct cr_csidrivers *c, const char *name)
 {
-    CR_LIST_FOREACH(l, &c->items)
-    if (strcmp(item_of(l)->name, name) == 0) return item_of(l);
+    CR_LIST_FOREACH (l, &c->items)
+        if (strcmp(item_of(l)->name, name) == 0) return item_of(l);
     return NULL;
 }
 
@@ -196,8 +196,7 @@ static bool flow_flipped(const struct cr_instance *i)
 /* Whoever waits for an answer, has another flow now, or another period. */
 static void tell_instances(struct cr_core *core)
 {
-    CR_LIST_FOREACH_SAFE(l, &core->instances)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         if (i->state == CR_STATE_CSIDRIVER)
             cr_handshake_csidriver(i);
@@ -242,10 +241,11 @@ static bool take_list(struct cr_csidrivers *c, const json_t *body)
     size_t k;
     const json_t *object;
     if (!json_is_array(items)) return false;
-    CR_LIST_FOREACH(l, &c->items) item_of(l)->listed = false;
-    json_array_foreach(items, k, object) if (!take(c, object)) return false;
-    CR_LIST_FOREACH_SAFE(l, &c->items)
-    if (!item_of(l)->listed) remove_item(c, item_of(l));
+    CR_LIST_FOREACH (l, &c->items) item_of(l)->listed = false;
+    json_array_foreach (items, k, object)
+        if (!take(c, object)) return false;
+    CR_LIST_FOREACH_SAFE (l, &c->items)
+        if (!item_of(l)->listed) remove_item(c, item_of(l));
     return remember_version(c, body);
 }
 

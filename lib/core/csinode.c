@@ -36,7 +36,8 @@ static json_t *find(const json_t *list, const char *name)
 {
     size_t i;
     json_t *entry;
-    json_array_foreach((json_t *)list, i, entry) if (cr_json_is(json_object_get(entry, "name"), name)) return entry;
+    json_array_foreach ((json_t *)list, i, entry)
+        if (cr_json_is(json_object_get(entry, "name"), name)) return entry;
     return NULL;
 }
 
@@ -67,7 +68,8 @@ static bool is_list_of_objects(const json_t *v)
 {
     size_t i;
     json_t *entry;
-    json_array_foreach((json_t *)v, i, entry) if (!json_is_object(entry)) return false;
+    json_array_foreach ((json_t *)v, i, entry)
+        if (!json_is_object(entry)) return false;
     return is_nothing_or(v, JSON_ARRAY);
 }
 
@@ -227,8 +229,7 @@ static bool add_names(json_t *seen, json_t *names, const json_t *list)
 {
     size_t i;
     json_t *entry;
-    json_array_foreach((json_t *)list, i, entry)
-    {
+    json_array_foreach ((json_t *)list, i, entry) {
         const char *name = cr_json_str(entry, "name");
         if (!name || json_object_get(seen, name)) continue;
         if (json_object_set_new(seen, name, json_true()) || json_array_append_new(names, json_string(name)))
@@ -260,8 +261,7 @@ enum cr_owner cr_csinode_owner(const json_t *obj, const char *node_name, const c
     enum cr_owner found = CR_OWNER_MISSING;
     size_t i;
     json_t *ref;
-    json_array_foreach(json_object_get(metadata_of(obj), "ownerReferences"), i, ref)
-    {
+    json_array_foreach (json_object_get(metadata_of(obj), "ownerReferences"), i, ref) {
         if (!is_node_reference(ref)) continue;
         found = CR_OWNER_STALE;
         if (cr_json_is(json_object_get(ref, "name"), node_name) && cr_json_is(json_object_get(ref, "uid"), uid))

@@ -46,9 +46,8 @@ void cr_core_numbers(const struct cr_core *core, struct cr_numbers *out)
                                .api_state = core->publisher.state,
                                .gate = core->config.gate,
                                .capability = core->config.node_info_from_controller};
-    CR_LIST_FOREACH(l, &core->instances) out->sockets[cr_instance_of(l)->state]++;
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->instances) out->sockets[cr_instance_of(l)->state]++;
+    CR_LIST_FOREACH (l, &core->drivers) {
         const struct cr_driver *d = cr_driver_of(l);
         out->drivers[cr_driver_state(d)][flow_of(d)]++;
     }
@@ -56,7 +55,7 @@ void cr_core_numbers(const struct cr_core *core, struct cr_numbers *out)
 
 bool cr_core_knows(const struct cr_core *core, const char *driver)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (strcmp(cr_driver_of(l)->name, driver) == 0) return true;
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (strcmp(cr_driver_of(l)->name, driver) == 0) return true;
     return false;
 }

@@ -91,7 +91,8 @@ static bool is_map_of_strings(json_t *map)
     const char *key;
     json_t *value;
     if (!json_is_object(map)) return false;
-    json_object_foreach(map, key, value) if (!json_is_string(value)) return false;
+    json_object_foreach (map, key, value)
+        if (!json_is_string(value)) return false;
     return true;
 }
 
@@ -150,8 +151,7 @@ static json_t *missing_labels(const struct cr_node *base, const json_t *labels)
 {
     json_t *missing = json_object(), *value;
     const char *key;
-    json_object_foreach((json_t *)labels, key, value)
-    {
+    json_object_foreach ((json_t *)labels, key, value) {
         if (json_equal(json_object_get(base->labels, key), value)) continue;
         if (json_object_set(missing, key, value)) {
             json_decref(missing);

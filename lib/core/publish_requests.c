@@ -118,8 +118,8 @@ void cr_publish_send(struct cr_core *core, enum cr_op op, char *body)
 
 static void count_tries(struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (cr_driver_of(l)->pending) cr_driver_of(l)->tries++;
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (cr_driver_of(l)->pending) cr_driver_of(l)->tries++;
 }
 
 static void unusable(struct cr_core *core, enum cr_op op, const struct csireg_error *err, int64_t retry_after_ms)
@@ -143,13 +143,13 @@ static void usable(struct cr_core *core, enum cr_op op)
     if (!pub->unusable) return;
     pub->unusable = false;
     cr_backoff_reset(&pub->outage);
-    CR_LIST_FOREACH(l, &core->drivers) cr_driver_of(l)->due_ms = core->now.mono_ms;
+    CR_LIST_FOREACH (l, &core->drivers) cr_driver_of(l)->due_ms = core->now.mono_ms;
 }
 
 static bool installs_pending(const struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (cr_driver_of(l)->pending && cr_plan_is_install(cr_driver_of(l))) return true;
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (cr_driver_of(l)->pending && cr_plan_is_install(cr_driver_of(l))) return true;
     return false;
 }
 
@@ -168,7 +168,7 @@ void cr_publish_try_again(struct cr_core *core, const struct csireg_error *err)
 static unsigned sent_count(const struct cr_core *core)
 {
     unsigned n = 0;
-    CR_LIST_FOREACH(l, &core->drivers) n += cr_driver_of(l)->sent && cr_driver_of(l)->pending;
+    CR_LIST_FOREACH (l, &core->drivers) n += cr_driver_of(l)->sent && cr_driver_of(l)->pending;
     return n;
 }
 
@@ -178,8 +178,7 @@ static void write_refused(struct cr_core *core, const struct csireg_error *err)
     unsigned n = sent_count(core);
     core->publisher.repair = false;
     if (n == 0) core->publisher.create = false;
-    CR_LIST_FOREACH_SAFE(l, &core->drivers)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (!d->sent || !d->pending) continue;
         if (n > 1)
@@ -193,8 +192,7 @@ static void read_refused(struct cr_core *core, const struct csireg_error *err)
 {
     core->publisher.prune = core->publisher.prefetch = core->publisher.repair = core->publisher.create =
         core->publisher.verify = false;
-    CR_LIST_FOREACH_SAFE(l, &core->drivers)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (d->pending && d->not_before_ms <= core->now.mono_ms) cr_publish_failed(core, d, cr_error_copy(err), false);
     }
@@ -204,8 +202,7 @@ static void read_refused(struct cr_core *core, const struct csireg_error *err)
 
 static void note_completed(struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (d->desired.want != CR_WANT_CONTROLLER_FLOW) continue;
         const char *id = core->publisher.csinode ? cr_csinode_driver_node_id(core->publisher.csinode, d->name) : NULL;
@@ -253,8 +250,7 @@ static struct csireg_error *not_kept(const struct cr_driver *d, bool dropped)
 /* The answer to a write must show what was written; success is reported only after that. */
 static void check_kept(struct cr_core *core)
 {
-    CR_LIST_FOREACH_SAFE(l, &core->drivers)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (!d->sent || !d->pending || !d->expected || cr_plan_csinode_satisfied(core, d)) continue;
         bool dropped = d->desired.want == CR_WANT_CONTROLLER_FLOW &&
@@ -268,8 +264,7 @@ static void count_writes(struct cr_core *core)
 {
     struct cr_publisher *pub = &core->publisher;
     if (sent_count(core) == 0 && ++pub->repairs > MAX_REPAIRS) pub->repair = pub->create = false;
-    CR_LIST_FOREACH_SAFE(l, &core->drivers)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (d->sent && d->pending && ++d->writes > MAX_WRITES) cr_publish_failed(core, d, not_kept(d, false), false);
     }

@@ -69,8 +69,8 @@ static void report(struct cr_driver *d, struct csireg_error *err, bool dropped)
 
 static bool publishes_anything(const struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (cr_plan_is_install(cr_driver_of(l))) return true;
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (cr_plan_is_install(cr_driver_of(l))) return true;
     return false;
 }
 
@@ -134,8 +134,8 @@ void cr_publisher_event(struct cr_core *core) { core->publisher.last_event_ms = 
 
 static bool any_pending(const struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (cr_driver_of(l)->pending) return true;
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (cr_driver_of(l)->pending) return true;
     return false;
 }
 
@@ -200,7 +200,7 @@ void cr_publisher_restore(struct cr_core *core, struct cr_driver *d)
 
 void cr_publisher_retry_now(struct cr_core *core)
 {
-    CR_LIST_FOREACH(l, &core->drivers) cr_driver_of(l)->not_before_ms = 0;
+    CR_LIST_FOREACH (l, &core->drivers) cr_driver_of(l)->not_before_ms = 0;
     core->publisher.retry_ms = 0;
 }
 
@@ -213,8 +213,7 @@ static void wake_at(struct cr_publisher *pub, int64_t ms)
 
 static bool considers_pending(const struct cr_core *core, bool installs_only)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         const struct cr_driver *d = cr_driver_of(l);
         if (d->pending && cr_plan_considers(core, d) && (!installs_only || cr_plan_is_install(d))) return true;
     }
@@ -247,8 +246,7 @@ static int64_t held_until(const struct cr_core *core)
         if (until > pub->first_due_ms + REMOVAL_HOLD_MS) until = pub->first_due_ms + REMOVAL_HOLD_MS;
         return until > now ? until : 0;
     }
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         const struct cr_instance *i = cr_instance_of(l);
         if (cr_instance_gathering(i) && i->gather_ms + window > until) until = i->gather_ms + window;
     }
@@ -281,9 +279,8 @@ static void end_of_round(struct cr_core *core)
 static void confirm_round(struct cr_core *core)
 {
     bool alone = false;
-    CR_LIST_FOREACH(l, &core->drivers) alone |= cr_driver_of(l)->isolated;
-    CR_LIST_FOREACH_SAFE(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) alone |= cr_driver_of(l)->isolated;
+    CR_LIST_FOREACH_SAFE (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (d->pending && cr_plan_considers(core, d)) {
             confirmed(core, d);
@@ -295,8 +292,8 @@ static void confirm_round(struct cr_core *core)
 
 static void send_write(struct cr_core *core, struct cr_plan *plan)
 {
-    CR_LIST_FOREACH(l, &core->drivers)
-    if (cr_driver_of(l)->sent) cr_driver_of(l)->touched = true;
+    CR_LIST_FOREACH (l, &core->drivers)
+        if (cr_driver_of(l)->sent) cr_driver_of(l)->touched = true;
     json_decref(core->publisher.labels_sent);
     core->publisher.labels_sent = plan->labels;
     cr_publish_send(core, plan->op, plan->body);
@@ -346,9 +343,9 @@ static void prune(struct cr_core *core)
     const char *key;
     size_t k;
     pub->prune = false;
-    json_array_foreach(names, k, value) remove_unclaimed(core, json_string_value(value));
+    json_array_foreach (names, k, value) remove_unclaimed(core, json_string_value(value));
     if (!pub->node_slot.absent) cr_node_ids_load(&pub->node, &ids, NULL);
-    json_object_foreach(ids, key, value) remove_unclaimed(core, key);
+    json_object_foreach (ids, key, value) remove_unclaimed(core, key);
     json_decref(names);
     json_decref(ids);
 }
@@ -394,8 +391,7 @@ static void give_up_late(struct cr_core *core)
 {
     struct cr_publisher *pub = &core->publisher;
     if (pub->unusable) return;
-    CR_LIST_FOREACH_SAFE(l, &core->drivers)
-    {
+    CR_LIST_FOREACH_SAFE (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         bool late = d->due_ms + core->config.publish_timeout_ms <= core->now.mono_ms;
         if (!d->pending || !cr_plan_is_install(d) || !late) continue;
@@ -438,8 +434,7 @@ int64_t cr_publisher_deadline(const struct cr_core *core)
     const struct cr_publisher *pub = &core->publisher;
     int64_t next = pub->timer_ms < pub->verify_ms ? pub->timer_ms : pub->verify_ms;
     if (pub->prune_ms < next) next = pub->prune_ms;
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         const struct cr_driver *d = cr_driver_of(l);
         if (!d->pending) continue;
         int64_t at = cr_plan_is_install(d) ? d->due_ms + core->config.publish_timeout_ms : waits_until(d);

@@ -38,8 +38,7 @@ static bool applies(const struct cr_instance *i)
 
 static void answer_waiters(struct cr_instance *i, int result)
 {
-    CR_LIST_FOREACH_SAFE(l, &i->refresh.waiters)
-    {
+    CR_LIST_FOREACH_SAFE (l, &i->refresh.waiters) {
         struct waiter *w = CR_CONTAINER(l, struct waiter, node);
         if (w->next) continue;
         cr_emit_exhausted(i->core, w->token, result);
@@ -51,7 +50,7 @@ static void answer_waiters(struct cr_instance *i, int result)
 
 static void advance_waiters(struct cr_instance *i)
 {
-    CR_LIST_FOREACH(l, &i->refresh.waiters) CR_CONTAINER(l, struct waiter, node)->next = false;
+    CR_LIST_FOREACH (l, &i->refresh.waiters) CR_CONTAINER(l, struct waiter, node)->next = false;
 }
 
 static void set_due(struct cr_instance *i)

@@ -101,8 +101,7 @@ static json_t *driver_json(const struct cr_driver *d)
 static json_t *sockets_json(struct cr_core *core)
 {
     json_t *list = json_array();
-    CR_LIST_FOREACH(l, &core->instances)
-    {
+    CR_LIST_FOREACH (l, &core->instances) {
         struct cr_instance *i = cr_instance_of(l);
         if (!i->status) i->status = socket_json(i);
         json_array_append(list, i->status);
@@ -113,8 +112,7 @@ static json_t *sockets_json(struct cr_core *core)
 static json_t *drivers_json(struct cr_core *core)
 {
     json_t *list = json_array();
-    CR_LIST_FOREACH(l, &core->drivers)
-    {
+    CR_LIST_FOREACH (l, &core->drivers) {
         struct cr_driver *d = cr_driver_of(l);
         if (!d->status) d->status = driver_json(d);
         json_array_append(list, d->status);
@@ -128,8 +126,7 @@ static json_t *unclaimed_json(struct cr_core *core)
     json_t *list = json_array(), *names = core->publisher.csinode ? cr_csinode_names(core->publisher.csinode) : NULL;
     size_t k;
     json_t *name;
-    json_array_foreach(names, k, name)
-    {
+    json_array_foreach (names, k, name) {
         const struct cr_driver *d = cr_driver_find(core, json_string_value(name));
         if (!d || !d->owner) json_array_append(list, name);
     }

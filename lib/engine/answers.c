@@ -57,15 +57,15 @@ int cr_answers_wait(struct cr_answers *a, struct cr_waiter *w, int64_t timeout_m
 void cr_answers_put(struct cr_answers *a, uint64_t token, int answer)
 {
     pthread_mutex_lock(&a->mutex);
-    CR_LIST_FOREACH(it, &a->waiters)
-    if (WAITER(it)->token == token) WAITER(it)->answer = answer;
+    CR_LIST_FOREACH (it, &a->waiters)
+        if (WAITER(it)->token == token) WAITER(it)->answer = answer;
     pthread_mutex_unlock(&a->mutex);
 }
 
 void cr_answers_release(struct cr_answers *a)
 {
     pthread_mutex_lock(&a->mutex);
-    CR_LIST_FOREACH(it, &a->waiters) WAITER(it)->released = WAITER(it)->answer != 0;
+    CR_LIST_FOREACH (it, &a->waiters) WAITER(it)->released = WAITER(it)->answer != 0;
     pthread_cond_broadcast(&a->changed);
     pthread_mutex_unlock(&a->mutex);
 }

@@ -19,8 +19,8 @@ void cr_connections_init(struct cr_connections *c)
 
 static struct entry *find(const struct cr_connections *c, uint64_t id)
 {
-    CR_LIST_FOREACH(it, &c->buckets[id % CR_CONNECTION_BUCKETS])
-    if (ENTRY(it)->id == id) return ENTRY(it);
+    CR_LIST_FOREACH (it, &c->buckets[id % CR_CONNECTION_BUCKETS])
+        if (ENTRY(it)->id == id) return ENTRY(it);
     return NULL;
 }
 
@@ -42,7 +42,8 @@ void cr_connections_end_one(struct cr_connections *c)
 
 void cr_connections_close_all(struct cr_connections *c)
 {
-    for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) CR_LIST_FOREACH_SAFE(it, &c->buckets[i]) close_entry(c, ENTRY(it));
+    for (int i = 0; i < CR_CONNECTION_BUCKETS; i++)
+        CR_LIST_FOREACH_SAFE (it, &c->buckets[i]) close_entry(c, ENTRY(it));
     while (!cr_connections_none_closed(c)) cr_connections_end_one(c);
 }
 

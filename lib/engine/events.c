@@ -22,7 +22,7 @@ int cr_events_init(struct cr_events *q)
 
 void cr_events_fini(struct cr_events *q)
 {
-    CR_LIST_FOREACH_SAFE(it, &q->queue) csireg_event_free(EVENT(it));
+    CR_LIST_FOREACH_SAFE (it, &q->queue) csireg_event_free(EVENT(it));
     pthread_mutex_destroy(&q->mutex);
     close(q->fd);
 }
@@ -94,8 +94,7 @@ static bool overtakes(const struct csireg_event *newer, const struct csireg_even
 static bool overtake(struct cr_events *q, struct csireg_event *e)
 {
     bool useful = true;
-    CR_LIST_FOREACH_SAFE(it, &q->queue)
-    {
+    CR_LIST_FOREACH_SAFE (it, &q->queue) {
         struct csireg_event *older = EVENT(it);
         if (!overtakes(e, older)) continue;
         if (e->kind == CSIREG_EVENT_PLUGIN_GONE) useful = false; /* the host never heard of that plugin */
@@ -114,8 +113,7 @@ static bool may_be_forgotten(const struct csireg_event *e)
 /* Status still tells what is dropped here. The other kinds have bounds of their own: live drivers and open requests. */
 static void drop_oldest(struct cr_events *q, bool warning)
 {
-    CR_LIST_FOREACH(it, &q->queue)
-    {
+    CR_LIST_FOREACH (it, &q->queue) {
         if (warning ? EVENT(it)->kind != CSIREG_EVENT_WARNING : !may_be_forgotten(EVENT(it))) continue;
         csireg_event_free(take(q, EVENT(it)));
         return;

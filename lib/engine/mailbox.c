@@ -25,7 +25,7 @@ int cr_mailbox_init(struct cr_mailbox *m, void (*ring)(void *user), void *user)
 
 void cr_mailbox_fini(struct cr_mailbox *m)
 {
-    CR_LIST_FOREACH_SAFE(it, &m->commands) cr_command_free(CR_CONTAINER(it, struct cr_command, node));
+    CR_LIST_FOREACH_SAFE (it, &m->commands) cr_command_free(CR_CONTAINER(it, struct cr_command, node));
     pthread_mutex_destroy(&m->mutex);
 }
 

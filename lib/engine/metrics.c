@@ -60,8 +60,8 @@ void cr_latencies_begin(struct cr_latencies *l, uint64_t id, const char *driver,
 
 static struct running *find_running(struct cr_latencies *l, uint64_t id)
 {
-    CR_LIST_FOREACH(n, &l->running)
-    if (running_of(n)->id == id) return running_of(n);
+    CR_LIST_FOREACH (n, &l->running)
+        if (running_of(n)->id == id) return running_of(n);
     return NULL;
 }
 

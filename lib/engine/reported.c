@@ -30,12 +30,15 @@ static void drop(struct cr_reported *r, struct entry *e)
     cr_free(e);
 }
 
-void cr_reported_fini(struct cr_reported *r) { CR_LIST_FOREACH_SAFE(it, &r->paths) drop(r, ENTRY(it)); }
+void cr_reported_fini(struct cr_reported *r)
+{
+    CR_LIST_FOREACH_SAFE (it, &r->paths) drop(r, ENTRY(it));
+}
 
 static struct entry *find(struct cr_reported *r, const char *path)
 {
-    CR_LIST_FOREACH(it, &r->paths)
-    if (strcmp(ENTRY(it)->path, path) == 0) return ENTRY(it);
+    CR_LIST_FOREACH (it, &r->paths)
+        if (strcmp(ENTRY(it)->path, path) == 0) return ENTRY(it);
     return NULL;
 }
 

@@ -78,7 +78,7 @@ static void free_list(struct cr_list *list)
 void cr_http_free(struct cr_http *http)
 {
     if (!http) return;
-    CR_LIST_FOREACH(n, &http->running) curl_multi_remove_handle(http->multi, transfer_of(n)->easy);
+    CR_LIST_FOREACH (n, &http->running) curl_multi_remove_handle(http->multi, transfer_of(n)->easy);
     free_list(&http->running);
     free_list(&http->starting);
     free_list(&http->finished);
@@ -205,7 +205,7 @@ static int64_t launch_time(const struct cr_http_transfer *t)
 {
     size_t busy = 0;
     if (t->cancelled) return 0;
-    CR_LIST_FOREACH(n, &t->http->running) busy += !transfer_of(n)->request.watch;
+    CR_LIST_FOREACH (n, &t->http->running) busy += !transfer_of(n)->request.watch;
     bool waits = t->request.watch || (busy > 0 && busy >= cr_http_kept_sockets(t->http));
     return waits ? t->asked_ms + TURN_MS : 0;
 }
@@ -248,8 +248,7 @@ void cr_http_start(struct cr_http *http, uint64_t id, struct cr_api_request *req
 
 static void cancel_in(struct cr_http *http, struct cr_list *list, uint64_t id)
 {
-    CR_LIST_FOREACH(n, list)
-    {
+    CR_LIST_FOREACH (n, list) {
         if (transfer_of(n)->id != id) continue;
         transfer_of(n)->cancelled = true;
         http->some_cancelled = true;
@@ -276,8 +275,7 @@ static void sweep_cancelled(struct cr_http *http)
 {
     if (!http->some_cancelled) return;
     http->some_cancelled = false;
-    CR_LIST_FOREACH_SAFE(n, &http->running)
-    {
+    CR_LIST_FOREACH_SAFE (n, &http->running) {
         if (transfer_of(n)->cancelled) end_running(transfer_of(n), CURLE_OK);
     }
 }
@@ -313,8 +311,7 @@ static bool launch_due(struct cr_http *http)
 {
     int64_t now = cr_clock_now().mono_ms;
     bool any = false;
-    CR_LIST_FOREACH_SAFE(n, &http->starting)
-    {
+    CR_LIST_FOREACH_SAFE (n, &http->starting) {
         if (launch_time(transfer_of(n)) > now) continue;
         launch(transfer_of(n));
         any = true;
@@ -339,8 +336,7 @@ void cr_http_perform(struct cr_http *http)
 static int64_t patience(const struct cr_http *http)
 {
     int64_t next = http->some_cancelled || !cr_list_empty(&http->finished) ? 0 : CR_NEVER;
-    CR_LIST_FOREACH(n, &http->starting)
-    {
+    CR_LIST_FOREACH (n, &http->starting) {
         int64_t at = launch_time(transfer_of(n));
         if (at < next) next = at;
     }

@@ -167,8 +167,7 @@ size_t cr_http_kept_sockets(const struct cr_http *http)
 
 void cr_http_shut_old_sockets(struct cr_http *http)
 {
-    CR_LIST_FOREACH(n, &http->running)
-    {
+    CR_LIST_FOREACH (n, &http->running) {
         const struct cr_http_transfer *t = CR_CONTAINER(n, struct cr_http_transfer, node);
         if (!t->request.watch && t->identity->generation < http->generation) return;
     }

@@ -12,8 +12,8 @@ static int64_t nanoseconds(const struct statx_timestamp *t) { return t->tv_sec *
 int cr_file_identity(int dirfd, const char *path, int flags, struct cr_identity *out, unsigned *out_mode)
 {
     struct statx sx;
-    if (statx(dirfd, path, flags | AT_NO_AUTOMOUNT, STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID | STATX_CTIME | STATX_BTIME,
-              &sx))
+    if (statx(dirfd, path, flags | AT_NO_AUTOMOUNT,
+              STATX_TYPE | STATX_MODE | STATX_INO | STATX_UID | STATX_CTIME | STATX_BTIME, &sx))
         return errno;
     *out = (struct cr_identity){
         .dev = makedev(sx.stx_dev_major, sx.stx_dev_minor),

@@ -300,8 +300,7 @@ static void unref(struct cr_conn *conn)
 void cr_rpc_close(struct cr_conn *conn)
 {
     if (!conn) return;
-    CR_LIST_FOREACH(it, &conn->rpc->calls)
-    {
+    CR_LIST_FOREACH (it, &conn->rpc->calls) {
         struct call *c = CR_CONTAINER(it, struct call, node);
         if (c->conn == conn) cancel(c);
     }
@@ -386,8 +385,7 @@ void cr_rpc_start(struct cr_conn *conn, uint64_t id, enum cr_rpc_method method, 
 
 void cr_rpc_cancel(struct cr_rpc *rpc, uint64_t id)
 {
-    CR_LIST_FOREACH(it, &rpc->calls)
-    {
+    CR_LIST_FOREACH (it, &rpc->calls) {
         struct call *c = CR_CONTAINER(it, struct call, node);
         if (c->public.id == id) cancel(c);
     }

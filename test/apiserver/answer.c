@@ -238,8 +238,7 @@ static char *join_causes(const struct as_causes *c)
     json_t *cause;
     cr_buf_init(&text, AS_MAX_TEXT);
     if (several) cr_buf_puts(&text, "[");
-    json_array_foreach(c->list, i, cause)
-    {
+    json_array_foreach (c->list, i, cause) {
         const char *field = as_json_str(cause, "field");
         cr_buf_printf(&text, "%s%s%s%s", i ? ", " : "", field, *field ? ": " : "", as_json_str(cause, "message"));
     }

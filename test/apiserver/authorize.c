@@ -101,8 +101,7 @@ static bool lists(const json_t *row, const char *key, const char *value)
 {
     size_t i;
     json_t *item, *list = json_object_get(row, key);
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         const char *s = json_string_value(item);
         if (s && (!strcmp(s, "*") || !strcmp(s, value))) return true;
     }
@@ -114,8 +113,7 @@ static bool row_is_about(const json_t *row, const struct as_user *u)
     size_t i;
     json_t *group;
     if (json_object_get(row, "users") && lists(row, "users", u->name)) return true;
-    json_array_foreach(json_object_get(row, "groups"), i, group)
-    {
+    json_array_foreach (json_object_get(row, "groups"), i, group) {
         if (json_is_string(group) && as_user_in(u, json_string_value(group))) return true;
     }
     return false;
@@ -134,7 +132,7 @@ static bool role_allows(const char *role, const struct as_request *r, const char
     size_t i;
     json_t *row, *roles = as_json_parse(roles_text, sizeof roles_text - 1, NULL);
     bool allowed = false;
-    json_array_foreach(json_object_get(roles, role), i, row) allowed = allowed || row_allows(row, r, resource);
+    json_array_foreach (json_object_get(roles, role), i, row) allowed = allowed || row_allows(row, r, resource);
     json_decref(roles);
     return allowed;
 }
@@ -143,8 +141,7 @@ static bool table_allows(const json_t *table, const struct as_request *r, const 
 {
     size_t i;
     json_t *row;
-    json_array_foreach(table, i, row)
-    {
+    json_array_foreach (table, i, row) {
         const char *role = as_json_str(row, "role");
         if (!row_is_about(row, &r->user)) continue;
         if (*role ? role_allows(role, r, resource) : row_allows(row, r, resource)) return true;

@@ -96,8 +96,7 @@ static void validate_labels(struct as_change *c, json_t *labels)
 {
     const char *key, *why;
     json_t *value;
-    json_object_foreach(labels, key, value)
-    {
+    json_object_foreach (labels, key, value) {
         validate_key(c, "metadata.labels", key, key);
         if ((why = as_name_label_value(json_string_value(value))))
             as_cause_invalid_text(c->causes, "metadata.labels", json_string_value(value), why);
@@ -118,8 +117,7 @@ static void validate_annotations(struct as_change *c, json_t *annotations)
     const char *key;
     json_t *value;
     size_t total = 0;
-    json_object_foreach(annotations, key, value)
-    {
+    json_object_foreach (annotations, key, value) {
         validate_annotation_key(c, key);
         total += strlen(key) + json_string_length(value);
     }
@@ -152,8 +150,7 @@ static void validate_owners(struct as_change *c, json_t *owners)
 {
     size_t i;
     json_t *owner, *controller = NULL;
-    json_array_foreach(owners, i, owner)
-    {
+    json_array_foreach (owners, i, owner) {
         validate_owner(c, owner, i);
         if (!as_json_true(owner, "controller")) continue;
         if (controller) two_controllers(c, owners, controller, owner);

@@ -123,8 +123,7 @@ static void gate(struct command *c)
     const char *name;
     json_t *value;
     struct as_gates before = c->s->gates;
-    json_object_foreach((json_t *)c->body, name, value)
-    {
+    json_object_foreach ((json_t *)c->body, name, value) {
         if (json_is_string(value) && as_server_gate(c->s, name, json_string_value(value))) continue;
         c->s->gates = before;
         reject(c, 400, "unknown gate or value");

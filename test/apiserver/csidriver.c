@@ -65,8 +65,7 @@ static void validate_modes(struct as_change *c, const json_t *modes)
 {
     size_t i;
     json_t *mode;
-    json_array_foreach(modes, i, mode)
-    {
+    json_array_foreach (modes, i, mode) {
         const char *m = json_string_value(mode);
         if (strcmp(m, "Persistent") != 0 && strcmp(m, "Ephemeral") != 0)
             as_cause_not_supported(c->causes, "spec.volumeLifecycleModes", m, "\"Ephemeral\", \"Persistent\"");

@@ -72,7 +72,7 @@ void as_csinode_prepare(struct as_change *c)
     size_t i;
     json_t *driver, *spec = as_json_child(c->object, "spec");
     null_when_absent(spec, "drivers");
-    json_array_foreach(json_object_get(spec, "drivers"), i, driver) null_when_absent(driver, "topologyKeys");
+    json_array_foreach (json_object_get(spec, "drivers"), i, driver) null_when_absent(driver, "topologyKeys");
     drop_gated(c->gates.node_info, spec, json_object_get(c->old, "spec"), "driverRegistrations");
     if (!c->old) json_object_del(c->object, "status");
     json_t *status = as_json_child(c->object, "status");
@@ -113,8 +113,7 @@ static void validate_keys(struct as_causes *causes, const char *at, const json_t
 {
     json_t *seen = json_object(), *key;
     size_t i;
-    json_array_foreach(keys, i, key)
-    {
+    json_array_foreach (keys, i, key) {
         const char *text = json_string_value(key);
         struct as_reasons why = as_name_qualified(text);
         if (!*text) as_cause_required(causes, at, NULL);
@@ -143,8 +142,7 @@ static void validate_list(struct as_causes *causes, const json_t *list, const ch
 {
     json_t *seen = json_object(), *entry;
     size_t i;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         char *at = need_printf("%s[%zu]", path, i);
         validate_entry(causes, at, entry, seen);
         free(at);
@@ -157,8 +155,7 @@ static json_t *by_name(const json_t *list)
 {
     json_t *index = json_object(), *entry;
     size_t i;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         const char *name = as_json_str(entry, "name");
         if (!json_object_get(index, name)) json_object_set(index, name, entry);
     }
@@ -174,8 +171,7 @@ static void validate_immutable(struct as_change *c, const json_t *drivers)
 {
     json_t *old = by_name(as_json_at(c->old, "spec", "drivers")), *entry;
     size_t i;
-    json_array_foreach(drivers, i, entry)
-    {
+    json_array_foreach (drivers, i, entry) {
         const json_t *before = json_object_get(old, as_json_str(entry, "name"));
         bool same = !before || (same_id(before, entry) && as_json_same(json_object_get(before, "topologyKeys"),
                                                                        json_object_get(entry, "topologyKeys")));
@@ -200,8 +196,7 @@ static void validate_pairs(struct as_change *c, const json_t *spec)
     json_t *old_drivers = by_name(json_object_get(old_spec, "drivers"));
     json_t *old_registrations = by_name(json_object_get(old_spec, "driverRegistrations")), *entry;
     size_t i;
-    json_array_foreach(json_object_get(spec, "driverRegistrations"), i, entry)
-    {
+    json_array_foreach (json_object_get(spec, "driverRegistrations"), i, entry) {
         const json_t *driver = json_object_get(drivers, as_json_str(entry, "name"));
         if (!driver || same_id(driver, entry) || had_pair(old_drivers, old_registrations, driver, entry)) continue;
         char *field = need_printf("spec.driverRegistrations[%zu].nodeID", i);
@@ -218,8 +213,7 @@ static void validate_health(struct as_causes *causes, const json_t *list)
 {
     json_t *seen = json_object(), *entry;
     size_t i;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         const char *name = as_json_str(entry, "name");
         char *field = need_printf("status.storageHealth[%zu].name", i);
         char *conditions = need_printf("status.storageHealth[%zu].conditions", i);

@@ -147,8 +147,7 @@ void as_fault_drop(const struct as_request *r, json_t *object)
 {
     size_t i;
     json_t *pointer;
-    json_array_foreach(json_object_get(r->action, "drop"), i, pointer)
-    {
+    json_array_foreach (json_object_get(r->action, "drop"), i, pointer) {
         if (json_is_string(pointer)) as_pointer_remove(object, json_string_value(pointer));
     }
 }

@@ -119,8 +119,7 @@ static void add_warnings(struct MHD_Response *response, const json_t *warnings)
 {
     size_t i;
     json_t *text;
-    json_array_foreach(warnings, i, text)
-    {
+    json_array_foreach (warnings, i, text) {
         char *quoted = json_dumps(text, JSON_ENCODE_ANY), *value = need_printf("299 - %s", quoted ? quoted : "\"\"");
         MHD_add_response_header(response, "Warning", value);
         free(value);

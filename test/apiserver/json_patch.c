@@ -93,8 +93,7 @@ bool as_json_patch(json_t **target, const json_t *patch)
     size_t i;
     json_t *operation;
     if (!json_is_array(patch) || json_array_size(patch) > AS_MAX_OPERATIONS) return false;
-    json_array_foreach(patch, i, operation)
-    {
+    json_array_foreach (patch, i, operation) {
         if (!apply(target, operation)) return false;
     }
     return true;

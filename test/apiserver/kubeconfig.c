@@ -22,8 +22,7 @@ static char *token_of(struct apiserver *s, const char *user)
 {
     const char *token;
     json_t *known;
-    json_object_foreach(s->auth.tokens, token, known)
-    {
+    json_object_foreach (s->auth.tokens, token, known) {
         if (!strcmp(as_json_str(known, "user"), user)) return need_strdup(token);
     }
     bool node = !strncmp(user, "system:node:", strlen("system:node:"));

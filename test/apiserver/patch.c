@@ -19,8 +19,7 @@ json_t *as_merge_patch(json_t *target, const json_t *patch)
     }
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)patch, key, value)
-    {
+    json_object_foreach ((json_t *)patch, key, value) {
         if (json_is_null(value)) {
             json_object_del(target, key);
             continue;
@@ -43,8 +42,7 @@ static size_t index_of(const json_t *list, const char *merge_key, const json_t *
 {
     size_t i;
     json_t *item;
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         if (json_equal(*merge_key ? json_object_get(item, merge_key) : item, value)) break;
     }
     return i;
@@ -71,8 +69,7 @@ static bool wants_replacement(const json_t *patch)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(patch, i, item)
-    {
+    json_array_foreach (patch, i, item) {
         if (!strcmp(as_json_str(item, "$patch"), "replace")) return true;
     }
     return false;
@@ -100,13 +97,11 @@ static void arrange(json_t *list, const char *merge_key, const json_t *order, co
 {
     json_t *named = json_array(), *others = json_array(), *item;
     size_t i;
-    json_array_foreach(order, i, item)
-    {
+    json_array_foreach (order, i, item) {
         if (!holds(list, merge_key, item) || holds(named, merge_key, item)) continue;
         json_array_append(named, json_array_get(list, index_of(list, merge_key, key_of(item, merge_key))));
     }
-    json_array_foreach(list, i, item)
-    {
+    json_array_foreach (list, i, item) {
         if (!holds(named, merge_key, item)) json_array_append(others, item);
     }
     json_array_clear(list);
@@ -127,8 +122,7 @@ static bool merge_objects(const struct as_field *f, json_t *list, const json_t *
     json_t *item;
     bool replace = wants_replacement(patch);
     if (replace) json_array_clear(list);
-    json_array_foreach(patch, i, item)
-    {
+    json_array_foreach (patch, i, item) {
         if (replace && !strcmp(as_json_str(item, "$patch"), "replace")) continue;
         if (!merge_item(f, list, item, out_error)) return false;
     }
@@ -139,8 +133,7 @@ static void merge_set(json_t *list, const json_t *patch)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(patch, i, item)
-    {
+    json_array_foreach (patch, i, item) {
         if (index_of(list, "", item) == json_array_size(list)) json_array_append(list, item);
     }
 }
@@ -211,8 +204,7 @@ static void delete_from_set(json_t *list, const json_t *gone)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(gone, i, item)
-    {
+    json_array_foreach (gone, i, item) {
         size_t at = index_of(list, "", item);
         if (at < json_array_size(list)) json_array_remove(list, at);
     }
@@ -245,8 +237,7 @@ static bool merge_fields(const struct as_schema *schema, json_t *target, const j
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)patch, key, value)
-    {
+    json_object_foreach ((json_t *)patch, key, value) {
         if ((*key == '$') != directives) continue;
         bool ok = directives ? directive(schema, target, patch, key, out_error)
                              : merge_field(schema, target, patch, key, out_error);

@@ -210,8 +210,7 @@ static void set_listening(struct as_relay *r, bool on)
 static void reset_all(struct as_relay *r)
 {
     as_relay_lock(r);
-    CR_LIST_FOREACH(link, &r->conns)
-    {
+    CR_LIST_FOREACH (link, &r->conns) {
         conn_of(link)->cut = true;
         conn_of(link)->how = AS_CUT_RST;
     }
@@ -253,8 +252,7 @@ static bool is_cut(struct as_relay *r, struct as_conn *c)
 static void visit_all(struct as_relay *r, bool everyone)
 {
     int64_t now = as_now_ns();
-    CR_LIST_FOREACH_SAFE(link, &r->conns)
-    {
+    CR_LIST_FOREACH_SAFE (link, &r->conns) {
         struct as_conn *c = conn_of(link);
         if (is_cut(r, c))
             drop(r, c);
@@ -271,8 +269,7 @@ static int64_t next_timer(struct as_relay *r)
 {
     int64_t next = r->accept_after_ns ? r->accept_after_ns : AS_FOREVER;
     if (!r->waiting) return next;
-    CR_LIST_FOREACH(link, &r->conns)
-    {
+    CR_LIST_FOREACH (link, &r->conns) {
         struct as_conn *c = conn_of(link);
         if (c->state == AS_CONN_WAITING && c->ready_ns < next) next = c->ready_ns;
     }
@@ -346,7 +343,7 @@ static void *run(void *arg)
         }
         tell_gone(r);
     }
-    CR_LIST_FOREACH_SAFE(link, &r->conns) drop(r, conn_of(link));
+    CR_LIST_FOREACH_SAFE (link, &r->conns) drop(r, conn_of(link));
     tell_gone(r);
     return NULL;
 }
@@ -464,8 +461,7 @@ static bool read_net(struct net *net, const json_t *wanted, char **out_error)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)wanted, key, value)
-    {
+    json_object_foreach ((json_t *)wanted, key, value) {
         if (!strcmp(key, "refuse"))
             net->refuse = json_is_true(value);
         else if (!strcmp(key, "blackhole"))
@@ -509,8 +505,7 @@ struct as_conn *as_relay_conn(struct as_relay *r, uint64_t id)
 {
     struct as_conn *found = NULL;
     as_relay_lock(r);
-    CR_LIST_FOREACH(link, &r->conns)
-    {
+    CR_LIST_FOREACH (link, &r->conns) {
         if (conn_of(link)->id == id) found = conn_of(link);
     }
     if (found) as_conn_ref(found);

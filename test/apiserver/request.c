@@ -70,8 +70,7 @@ bool as_user_in(const struct as_user *u, const char *group)
 {
     size_t i;
     json_t *g;
-    json_array_foreach(u->groups, i, g)
-    {
+    json_array_foreach (u->groups, i, g) {
         if (!strcmp(json_string_value(g), group)) return true;
     }
     return false;

@@ -50,8 +50,7 @@ static void collect(json_t *refused, json_t *labels, json_t *others)
 {
     const char *key;
     json_t *value;
-    json_object_foreach(labels, key, value)
-    {
+    json_object_foreach (labels, key, value) {
         if (!json_equal(value, json_object_get(others, key)) && !may_change(key))
             json_object_set_new(refused, key, json_true());
     }
@@ -66,7 +65,7 @@ static void say_labels(const struct as_request *r, json_t *refused, bool create,
     json_t *value;
     struct cr_buf text;
     if (!keys) return;
-    json_object_foreach(refused, key, value) keys[n++] = key;
+    json_object_foreach (refused, key, value) keys[n++] = key;
     qsort(keys, n, sizeof *keys, compare);
     cr_buf_init(&text, MAX_LABEL_LIST);
     for (size_t i = 0; i < n; i++) cr_buf_printf(&text, "%s%s", i ? ", " : "", keys[i]);

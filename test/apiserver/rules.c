@@ -30,7 +30,10 @@ static void rule_free(struct rule *rule)
     free(rule);
 }
 
-void as_rules_clear(struct as_rules *rules) { CR_LIST_FOREACH_SAFE(link, &rules->list) rule_free(rule_of(link)); }
+void as_rules_clear(struct as_rules *rules)
+{
+    CR_LIST_FOREACH_SAFE (link, &rules->list) rule_free(rule_of(link));
+}
 
 void as_rules_fini(struct as_rules *rules) { as_rules_clear(rules); }
 
@@ -45,8 +48,7 @@ static bool check_keys(json_t *object, const char *const *known, char **out_erro
 {
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach (object, key, value) {
         if (is_known(key, known)) continue;
         *out_error = need_printf("unknown key \"%s\" in a rule", key);
         return false;
@@ -87,8 +89,7 @@ uint64_t as_rules_add(struct as_rules *rules, const json_t *text, char **out_err
 
 static struct rule *find(const struct as_rules *rules, uint64_t id)
 {
-    CR_LIST_FOREACH(link, &((struct as_rules *)rules)->list)
-    {
+    CR_LIST_FOREACH (link, &((struct as_rules *)rules)->list) {
         if (rule_of(link)->id == id) return rule_of(link);
     }
     return NULL;
@@ -106,8 +107,7 @@ bool as_rules_remove(struct as_rules *rules, uint64_t id)
 json_t *as_rules_json(const struct as_rules *rules)
 {
     json_t *list = json_array();
-    CR_LIST_FOREACH(link, &((struct as_rules *)rules)->list)
-    {
+    CR_LIST_FOREACH (link, &((struct as_rules *)rules)->list) {
         struct rule *rule = rule_of(link);
         json_t *entry = json_deep_copy(rule->text);
         json_object_set_new(entry, "id", json_integer((json_int_t)rule->id));
@@ -155,8 +155,7 @@ void as_rules_apply(struct as_rules *rules, struct as_request *r, bool headers_o
 {
     json_t *body = NULL;
     const char *name = headers_only ? (r->route.name ? r->route.name : "") : as_request_name(r, &body);
-    CR_LIST_FOREACH(link, &rules->list)
-    {
+    CR_LIST_FOREACH (link, &rules->list) {
         struct rule *rule = rule_of(link);
         if (cuts_before_read(rule) != headers_only || !matches(json_object_get(rule->text, "match"), r, name)) continue;
         if (!takes(rule)) continue;

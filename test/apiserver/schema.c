@@ -82,8 +82,7 @@ static json_t *decode_strings(const json_t *in, const char *path, struct as_deco
     if (!json_is_object(in)) return wrong(d, in, path, "map[string]string");
     json_t *out = json_object(), *value;
     const char *key;
-    json_object_foreach((json_t *)in, key, value)
-    {
+    json_object_foreach ((json_t *)in, key, value) {
         if (json_is_null(value))
             json_object_set_new(out, key, json_string(""));
         else if (json_is_string(value))
@@ -108,8 +107,7 @@ static json_t *decode_list(const struct as_field *f, const json_t *in, const cha
     if (!json_is_array(in)) return wrong(d, in, path, "list");
     json_t *out = json_array(), *item;
     size_t i;
-    json_array_foreach(in, i, item)
-    {
+    json_array_foreach (in, i, item) {
         char *at = need_printf("%s[%zu]", path, i);
         json_t *decoded = decode_item(f, item, at, d);
         if (decoded) json_array_append_new(out, decoded);
@@ -154,8 +152,7 @@ static void decode_rest(const struct as_schema *schema, const json_t *in, const 
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)in, key, value)
-    {
+    json_object_foreach ((json_t *)in, key, value) {
         if (is_known(as_schema_field(schema, key), d)) continue;
         char *at = join(path, key);
         if (schema->open && !json_is_null(value))

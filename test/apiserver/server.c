@@ -123,8 +123,7 @@ static bool read_tokens(struct apiserver *s, const char *path, char **out_error)
     size_t i;
     json_t *entry, *list = path ? read_json(path, out_error) : json_array();
     if (!list) return false;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         if (as_auth_add(&s->auth, entry) || *out_error) continue;
         *out_error = need_printf("%s: entry %zu lacks token or user", path, i);
     }
@@ -208,8 +207,7 @@ static bool load(struct apiserver *s, const char *path, char **out_error)
     if (!text) return !path;
     json_t *whole = as_json_parse(text, strlen(text), NULL), *items = json_object_get(whole, "items"), *item;
     size_t i;
-    json_array_foreach(items, i, item)
-    {
+    json_array_foreach (items, i, item) {
         if (!*out_error) create(s, item, out_error);
     }
     if (whole && !items) create(s, whole, out_error);

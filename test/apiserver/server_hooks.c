@@ -15,8 +15,7 @@ static void each_token(struct as_auth *auth, const json_t *list, on_token *act)
 {
     size_t i;
     json_t *token;
-    json_array_foreach(list, i, token)
-    {
+    json_array_foreach (list, i, token) {
         if (json_is_string(token)) act(auth, json_string_value(token));
     }
 }
@@ -25,8 +24,7 @@ static bool add_tokens(struct as_auth *auth, const json_t *list)
 {
     size_t i;
     json_t *entry;
-    json_array_foreach(list, i, entry)
-    {
+    json_array_foreach (list, i, entry) {
         if (!as_auth_add(auth, entry)) return false;
     }
     return true;
@@ -38,8 +36,7 @@ static json_t *issue(struct apiserver *s, const json_t *wanted)
     const char *groups[MAX_GROUPS];
     size_t n = 0, i;
     json_t *group;
-    json_array_foreach(json_object_get(wanted, "groups"), i, group)
-    {
+    json_array_foreach (json_object_get(wanted, "groups"), i, group) {
         if (json_is_string(group) && n < MAX_GROUPS) groups[n++] = json_string_value(group);
     }
     struct as_subject subject = {.name = as_json_str(wanted, "user"),

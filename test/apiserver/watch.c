@@ -334,8 +334,7 @@ static struct as_watch *watch_of(struct cr_list *link) { return CR_CONTAINER(lin
 
 void as_watch_notify(struct apiserver *s, const struct as_resource *type)
 {
-    CR_LIST_FOREACH(link, &s->watches)
-    {
+    CR_LIST_FOREACH (link, &s->watches) {
         struct as_watch *w = watch_of(link);
         if (type && w->type != type) continue;
         const struct as_events *e = as_store_events(&s->store, w->type);
@@ -348,7 +347,7 @@ void as_watch_notify(struct apiserver *s, const struct as_resource *type)
 uint64_t as_watch_count(struct apiserver *s, const char *plural)
 {
     uint64_t n = 0;
-    CR_LIST_FOREACH(link, &s->watches) n += !plural || !strcmp(watch_of(link)->type->plural, plural);
+    CR_LIST_FOREACH (link, &s->watches) n += !plural || !strcmp(watch_of(link)->type->plural, plural);
     return n;
 }
 
@@ -428,8 +427,7 @@ int as_watch_control(struct apiserver *s, const char *what, const json_t *body, 
         *out_error = need_printf("unknown action \"%s\" on watches", what);
         return -1;
     }
-    CR_LIST_FOREACH(link, &s->watches)
-    {
+    CR_LIST_FOREACH (link, &s->watches) {
         struct as_watch *w = watch_of(link);
         if (!matches(w, json_object_get(body, "match"))) continue;
         act(w, body);

@@ -88,7 +88,7 @@ static char *join(const json_t *texts)
     size_t i;
     json_t *item;
     cr_buf_init(&text, MAX_STRICT_TEXT);
-    json_array_foreach(texts, i, item) cr_buf_printf(&text, "%s%s", i ? ", " : "", json_string_value(item));
+    json_array_foreach (texts, i, item) cr_buf_printf(&text, "%s%s", i ? ", " : "", json_string_value(item));
     char *joined = need_strdup(cr_buf_str(&text));
     cr_buf_free(&text);
     return joined;
@@ -137,7 +137,7 @@ static bool report_strict(struct write *w, const json_t *in, bool patch)
     json_t *text;
     if (!json_array_size(w->strict) || is_silent(w->r)) return true;
     if (!is_strict(w->r)) {
-        json_array_foreach(w->strict, i, text) as_answer_warn(w->a, "%s", json_string_value(text));
+        json_array_foreach (w->strict, i, text) as_answer_warn(w->a, "%s", json_string_value(text));
         return true;
     }
     if (patch) sort_texts(w->strict);
@@ -433,8 +433,7 @@ static bool is_list_of_objects(const json_t *patch)
 {
     size_t i;
     json_t *item;
-    json_array_foreach(patch, i, item)
-    {
+    json_array_foreach (patch, i, item) {
         if (!json_is_object(item)) return false;
     }
     return json_is_array(patch);

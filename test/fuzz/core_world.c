@@ -113,8 +113,7 @@ static void check_labels(const struct world *w, const json_t *labels)
     const char *key;
     json_t *value;
     const json_t *have = json_object_get(metadata_of(w->node), "labels");
-    json_object_foreach((json_t *)labels, key, value)
-    {
+    json_object_foreach ((json_t *)labels, key, value) {
         const json_t *old = json_object_get(have, key);
         CHECK(!old || json_equal(old, value));
     }

@@ -118,7 +118,7 @@ static void model_list(struct run *r, const char *text)
     if (text[0]) cr_json_parse(text, strlen(text), JSON_REJECT_DUPLICATES, &body, NULL);
     items = json_object_get(body, "items");
     bool good = cr_json_is(json_object_get(body, "kind"), "CSIDriverList") && json_is_array(items), whole = true;
-    json_array_foreach(items, i, object) whole = whole && model_set(model, object);
+    json_array_foreach (items, i, object) whole = whole && model_set(model, object);
     if (good && whole && usable_version(body)) {
         json_decref(r->model);
         r->model = json_incref(model);
@@ -151,8 +151,7 @@ static void check_model(const struct run *r)
     CHECK(r->core->csidrivers.synced == r->synced);
     if (!r->synced || r->uncertain || !room) return;
     CHECK(r->core->csidrivers.n_items == json_object_size(r->model));
-    json_object_foreach(r->model, name, want)
-    {
+    json_object_foreach (r->model, name, want) {
         bool attach = json_is_true(json_array_get(want, 0));
         CHECK(cr_csidrivers_attach(r->core, name) == (attach ? CR_ATTACH_REQUIRED : CR_ATTACH_NOT_REQUIRED));
         CHECK(cr_csidrivers_period(r->core, name) == json_integer_value(json_array_get(want, 1)));

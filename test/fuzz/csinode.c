@@ -36,7 +36,8 @@ static json_t *entry_of(const json_t *obj, const char *list, const char *name)
 {
     size_t i;
     json_t *entry;
-    json_array_foreach(list_of(obj, list), i, entry) if (cr_json_is(json_object_get(entry, "name"), name)) return entry;
+    json_array_foreach (list_of(obj, list), i, entry)
+        if (cr_json_is(json_object_get(entry, "name"), name)) return entry;
     return NULL;
 }
 

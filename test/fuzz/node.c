@@ -80,8 +80,7 @@ static void merge(json_t *metadata, const char *map, const json_t *changes)
         json_object_set_new(metadata, map, json_object());
         into = json_object_get(metadata, map);
     }
-    json_object_foreach((json_t *)changes, key, value)
-    {
+    json_object_foreach ((json_t *)changes, key, value) {
         if (json_is_null(value))
             json_object_del(into, key);
         else

@@ -60,8 +60,7 @@ static long hits(struct rig *r, long id)
     json_t *answer = ask(r, "GET", "/rules", NULL), *rule;
     long found = 0;
     size_t i;
-    json_array_foreach(json_object_get(answer, "rules"), i, rule)
-    {
+    json_array_foreach (json_object_get(answer, "rules"), i, rule) {
         if (json_integer_value(json_object_get(rule, "id")) == id)
             found = (long)json_integer_value(json_object_get(rule, "hits"));
     }
@@ -91,7 +90,7 @@ static bool has_state(struct rig *r, const char *state)
     json_t *status = host_status(r->host), *row;
     bool found = false;
     size_t i;
-    json_array_foreach(json_object_get(status, "sockets"), i, row) found |= !strcmp(json_text(row, "state"), state);
+    json_array_foreach (json_object_get(status, "sockets"), i, row) found |= !strcmp(json_text(row, "state"), state);
     json_decref(status);
     return found;
 }

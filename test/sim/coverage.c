@@ -212,8 +212,7 @@ void coverage_input(struct sim *s, const struct cr_input *in)
 {
     bool concerns = false;
     if (!seen.on) return;
-    CR_LIST_FOREACH(l, &s->core->instances)
-    {
+    CR_LIST_FOREACH (l, &s->core->instances) {
         const struct cr_instance *i = cr_instance_of(l);
         int column = column_of(i, in, s->now.mono_ms);
         if (column == NONE) continue;

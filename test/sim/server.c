@@ -74,8 +74,7 @@ json_t *server_find(const json_t *csinode, const char *list, const char *name)
 {
     size_t k;
     json_t *entry;
-    json_array_foreach(list_of(csinode, list), k, entry)
-    {
+    json_array_foreach (list_of(csinode, list), k, entry) {
         const char *n = json_string_value(json_object_get(entry, "name"));
         if (n && strcmp(n, name) == 0) return entry;
     }
@@ -110,8 +109,7 @@ static bool valid(const json_t *old, const json_t *new)
 {
     size_t k;
     const json_t *entry;
-    json_array_foreach(list_of(new, "drivers"), k, entry)
-    {
+    json_array_foreach (list_of(new, "drivers"), k, entry) {
         const char *name = json_string_value(json_object_get(entry, "name"));
         const json_t *before = old && name ? server_find(old, "drivers", name) : NULL;
         const char *id = json_string_value(json_object_get(entry, "nodeID"));
@@ -207,8 +205,7 @@ static void merge(json_t *into, const json_t *changes)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)changes, key, value)
-    {
+    json_object_foreach ((json_t *)changes, key, value) {
         if (json_is_null(value))
             json_object_del(into, key);
         else
@@ -246,7 +243,7 @@ static struct reply list(struct sim *s)
     json_t *items = json_array();
     const char *name;
     json_t *attach;
-    json_object_foreach(s->server.attach, name, attach)
+    json_object_foreach (s->server.attach, name, attach)
         json_array_append_new(items, json_pack("{s:{s:s},s:O}", "metadata", "name", name, "spec", attach));
     char version[24];
     snprintf(version, sizeof version, "%llu", (unsigned long long)s->server.version);
@@ -449,8 +446,7 @@ static void complete(struct sim *s)
 {
     size_t k;
     const json_t *r;
-    json_array_foreach(list_of(s->server.csinode, "driverRegistrations"), k, r)
-    {
+    json_array_foreach (list_of(s->server.csinode, "driverRegistrations"), k, r) {
         const char *name = json_string_value(json_object_get(r, "name"));
         if (server_find(s->server.csinode, "drivers", name)) continue;
         set_entry(s->server.csinode, "drivers",
@@ -483,8 +479,7 @@ static void flush_watch(struct sim *s, struct event *e)
     size_t k;
     json_t *event;
     (void)e;
-    json_array_foreach(s->server.history, k, event)
-    {
+    json_array_foreach (s->server.history, k, event) {
         const char *version = meta(json_object_get(event, "object"), "resourceVersion");
         uint64_t v = version ? strtoull(version, NULL, 10) : 0;
         if (!s->watch || v <= s->watch_version) continue;

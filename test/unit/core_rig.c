@@ -474,8 +474,7 @@ const char *rig_state(struct rig *r, const struct rig_plugin *p)
     size_t k;
     json_t *s;
     text[0] = '\0';
-    json_array_foreach(json_object_get(status, "sockets"), k, s)
-    {
+    json_array_foreach (json_object_get(status, "sockets"), k, s) {
         const char *path = json_string_value(json_object_get(s, "path"));
         if (path && strcmp(path, p->path) == 0)
             snprintf(text, sizeof text, "%s", json_string_value(json_object_get(s, "state")));

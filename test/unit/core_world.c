@@ -161,8 +161,7 @@ static json_t *entry(const json_t *csinode, const char *list, const char *name)
 {
     size_t k;
     json_t *e;
-    json_array_foreach(member(csinode, "spec", list), k, e)
-    {
+    json_array_foreach (member(csinode, "spec", list), k, e) {
         const char *n = json_string_value(json_object_get(e, "name"));
         if (n && strcmp(n, name) == 0) return e;
     }
@@ -209,8 +208,7 @@ static bool valid(const json_t *old, const json_t *new)
 {
     size_t k;
     const json_t *d;
-    json_array_foreach(member(new, "spec", "drivers"), k, d)
-    {
+    json_array_foreach (member(new, "spec", "drivers"), k, d) {
         const char *name = json_string_value(json_object_get(d, "name"));
         const json_t *before = entry(old, "drivers", name), *r = entry(new, "driverRegistrations", name);
         if (before && (strcmp(id_of(before), id_of(d)) != 0 || !same(before, d, "topologyKeys"))) return false;
@@ -276,8 +274,7 @@ static void merge(json_t *into, const json_t *changes)
 {
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)changes, key, value)
-    {
+    json_object_foreach ((json_t *)changes, key, value) {
         if (json_is_null(value))
             json_object_del(into, key);
         else
@@ -302,8 +299,7 @@ static json_t *list(const struct rig *r)
     json_t *items = json_array();
     const char *name;
     json_t *attach;
-    json_object_foreach(r->attach, name, attach)
-    {
+    json_object_foreach (r->attach, name, attach) {
         json_t *item = json_pack("{s:{s:s},s:{s:O}}", "metadata", "name", name, "spec", "attachRequired", attach);
         json_t *period = json_object_get(r->periods, name);
         if (period) json_object_set(json_object_get(item, "spec"), "nodeAllocatableUpdatePeriodSeconds", period);

@@ -106,8 +106,7 @@ static inline json_int_t count_of(struct apiserver *s, const char *verb, int cod
     size_t i;
     json_t *row, *counts = control(s, "GET", "/counts", NULL);
     json_int_t sum = 0;
-    json_array_foreach(json_object_get(counts, "requests"), i, row)
-    {
+    json_array_foreach (json_object_get(counts, "requests"), i, row) {
         if (!strcmp(json_string_value(json_object_get(row, "verb")), verb) &&
             json_integer_value(json_object_get(row, "code")) == code)
             sum += json_integer_value(json_object_get(row, "count"));

@@ -36,7 +36,7 @@ static void a_list_is_first_in_first_out(void **state)
     cr_list_init(&head);
     assert_null(cr_list_pop(&head));
     for (int i = 0; i < 3; i++) cr_list_append(&head, &items[i].node);
-    CR_LIST_FOREACH(it, &head) assert_int_equal(CR_CONTAINER(it, struct item, node)->value, next++);
+    CR_LIST_FOREACH (it, &head) assert_int_equal(CR_CONTAINER(it, struct item, node)->value, next++);
     for (int i = 0; i < 3; i++) assert_ptr_equal(cr_list_pop(&head), &items[i].node);
     assert_true(cr_list_empty(&head));
 }
@@ -52,7 +52,7 @@ static void a_node_may_leave_from_the_middle_and_twice(void **state)
     cr_list_remove(&items[1].node);
     assert_ptr_equal(head.next, &items[0].node);
     assert_ptr_equal(items[0].node.next, &items[2].node);
-    CR_LIST_FOREACH_SAFE(it, &head) cr_list_remove(it);
+    CR_LIST_FOREACH_SAFE (it, &head) cr_list_remove(it);
     assert_true(cr_list_empty(&head));
 }
 

@@ -74,7 +74,7 @@ static void run_case(const char *folder)
     assert_non_null(ops);
     assert_non_null(expected);
     if (obj) assert_int_equal(cr_csinode_check(obj, "n1", NULL), 0);
-    json_array_foreach(ops, i, op) assert_int_equal(edit(&obj, op), 0);
+    json_array_foreach (ops, i, op) assert_int_equal(edit(&obj, op), 0);
     char *before = json_dumps(obj, JSON_COMPACT), *got = cr_csinode_text(obj);
     char *want = json_dumps(expected, JSON_COMPACT), *after = json_dumps(obj, JSON_COMPACT);
     if (strcmp(got, want) != 0) fail_msg("%s:\n got %s\nwant %s", folder, got, want);

@@ -20,8 +20,7 @@ static size_t segments_of(json_t *object, struct cr_pair out[MAX_SEGMENTS])
     size_t n = 0;
     const char *key;
     json_t *value;
-    json_object_foreach(object, key, value)
-    {
+    json_object_foreach (object, key, value) {
         assert_true(n < MAX_SEGMENTS);
         out[n].key = (char *)key;
         out[n++].value = (char *)json_string_value(value);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "unit/tls_server.h"
 
-
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
