@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,11 +14,20 @@
 #include "base/bounds.h"
 #include "io/watcher.h"
 
+#define REFUSED_TRIES 4
+
+/* The file is there before its owner listens. Often that is a matter of microseconds: it has just made the file, and
+ * waits for the processor that we are on. */
 static int connect_to(int fd, const char *name)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int error = ECONNREFUSED;
     memcpy(address.sun_path, name, strlen(name) + 1);
-    return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
+    for (int i = 0; i < REFUSED_TRIES && error == ECONNREFUSED; i++) {
+        if (i > 0) sched_yield();
+        error = connect(fd, (struct sockaddr *)&address, sizeof address) == 0 ? 0 : errno;
+    }
+    return error;
 }
 
 /* The path does not fit an address, but the name of an open descriptor does. */
