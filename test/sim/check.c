@@ -2,12 +2,13 @@
 /* The promises. */
 #include <string.h>
 
+#include "core/node.h"
 #include "sim/sim.h"
 
 static bool ours(const struct sim *s, const char *name)
 {
-    for (int i = 0; i < s->n_plugins; i++)
-        if (strcmp(s->plugins[i].name, name) == 0) return true;
+    for (int i = 0; i < 2 * s->n_plugins; i++)
+        if (strcmp(s->plugins[i / 2].names[i % 2], name) == 0) return true;
     return false;
 }
 
@@ -51,8 +52,7 @@ static void check_new_entry(struct sim *s, const json_t *entry)
     const json_t *labels = json_object_get(json_object_get(s->server.node, "metadata"), "labels");
     size_t k;
     const json_t *key;
-    json_array_foreach(json_object_get(entry, "topologyKeys"), k, key)
-    {
+    json_array_foreach (json_object_get(entry, "topologyKeys"), k, key) {
         if (!json_object_get(labels, json_string_value(key)))
             sim_fail(s, "labels first", "%s is visible before label %s", text(entry, "name"), json_string_value(key));
     }
@@ -62,8 +62,7 @@ static void check_new_entries(struct sim *s, const json_t *before, const json_t 
 {
     size_t k;
     const json_t *entry;
-    json_array_foreach(json_object_get(json_object_get(after, "spec"), "drivers"), k, entry)
-    {
+    json_array_foreach (json_object_get(json_object_get(after, "spec"), "drivers"), k, entry) {
         const char *name = text(entry, "name");
         if (!ours(s, name) || (before && server_find(before, "drivers", name))) continue;
         if (server_find(after, "driverRegistrations", name))
@@ -79,9 +78,9 @@ static void check_names(struct sim *s, const json_t *after)
 {
     size_t k;
     const json_t *entry;
-    json_array_foreach(json_object_get(json_object_get(after, "spec"), "drivers"), k,
-                       entry) if (strcmp(text(entry, "name"), "") == 0 || strchr(text(entry, "name"), '_'))
-        sim_fail(s, "names", "a bad name was written: %s", text(entry, "name"));
+    json_array_foreach (json_object_get(json_object_get(after, "spec"), "drivers"), k, entry)
+        if (strcmp(text(entry, "name"), "") == 0 || strchr(text(entry, "name"), '_'))
+            sim_fail(s, "names", "a bad name was written: %s", text(entry, "name"));
 }
 
 void check_write(struct sim *s, const json_t *before, const json_t *after)
@@ -120,9 +119,9 @@ static bool is_active(struct sim *s, const struct plugin *p)
     size_t k;
     const json_t *i;
     bool active = false;
-    json_array_foreach(json_object_get(status, "sockets"), k, i) active |=
-        strcmp(text(i, "path"), p->third_door ? "" : p->path) == 0 && strcmp(text(i, "driver"), p->name) == 0 &&
-        json_is_true(json_object_get(i, "active"));
+    json_array_foreach (json_object_get(status, "sockets"), k, i)
+        active |= strcmp(text(i, "path"), p->third_door ? "" : p->path) == 0 &&
+                  strcmp(text(i, "driver"), p->name) == 0 && json_is_true(json_object_get(i, "active"));
     json_decref(status);
     return active;
 }
@@ -148,8 +147,8 @@ static void check_foreign_plugin(struct sim *s, const struct plugin *p)
     size_t k;
     const json_t *i;
     bool registered = false;
-    json_array_foreach(json_object_get(status, "sockets"), k, i) registered |=
-        strcmp(text(i, "path"), p->path) == 0 && strcmp(text(i, "state"), "registered") == 0;
+    json_array_foreach (json_object_get(status, "sockets"), k, i)
+        registered |= strcmp(text(i, "path"), p->path) == 0 && strcmp(text(i, "state"), "registered") == 0;
     json_decref(status);
     if (!registered || !p->notified || !p->token) sim_fail(s, "handlers", "%s is not registered in the end", p->path);
 }
@@ -160,8 +159,8 @@ static bool in_status(struct sim *s, const struct plugin *p, const char *state)
     size_t k;
     const json_t *d;
     bool found = false;
-    json_array_foreach(json_object_get(status, "drivers"), k, d) found |=
-        strcmp(text(d, "name"), p->name) == 0 && strcmp(text(d, "state"), state) == 0;
+    json_array_foreach (json_object_get(status, "drivers"), k, d)
+        found |= strcmp(text(d, "name"), p->name) == 0 && strcmp(text(d, "state"), state) == 0;
     json_decref(status);
     return found;
 }
@@ -190,6 +189,29 @@ static void check_flow(struct sim *s, int k)
         sim_fail(s, "the right flow", "%s has no entry", p->name);
 }
 
+/* The node id that the Node's annotation gives for a name; NULL when there is none. A new reference in *map. */
+static const char *annotated_id(const struct sim *s, const char *name, json_t **map)
+{
+    const json_t *annotations = json_object_get(json_object_get(s->server.node, "metadata"), "annotations");
+    const char *ids = json_string_value(json_object_get(annotations, CR_NODE_ID_ANNOTATION));
+    *map = ids ? json_loads(ids, 0, NULL) : NULL;
+    return json_string_value(json_object_get(*map, name));
+}
+
+/* In the node flow the Node says what the entry says. */
+static void check_node(struct sim *s, const struct plugin *p)
+{
+    const json_t *d = server_find(s->server.csinode, "drivers", p->name);
+    json_t *map;
+    if (!d || server_find(s->server.csinode, "driverRegistrations", p->name)) return;
+    const char *id = annotated_id(s, p->name, &map);
+    if (!id || strcmp(id, text(d, "nodeID")) != 0)
+        sim_fail(s, "annotation", "%s has the node id %s there, %s in its entry", p->name, id ? id : "(none)",
+                 text(d, "nodeID"));
+    json_decref(map);
+    check_new_entry(s, d);
+}
+
 static void check_good(struct sim *s, int k)
 {
     const struct plugin *p = &s->plugins[k];
@@ -201,16 +223,28 @@ static void check_good(struct sim *s, int k)
         sim_fail(s, "converges", "%s was never told that it is registered", p->path);
     check_controller_entry(s, p);
     check_flow(s, k);
+    check_node(s, p);
     if (!s->config.first_instance_wins) check_twins(s, k);
 }
 
-static void check_absent(struct sim *s, int k)
+static void check_absent(struct sim *s, const char *name)
 {
-    const struct plugin *p = &s->plugins[k];
-    if (twin_exists(s, k) || json_object_get(s->lost, p->name)) return;
-    if (server_find(s->server.csinode, "drivers", p->name) ||
-        server_find(s->server.csinode, "driverRegistrations", p->name))
-        sim_fail(s, "vanished entries go", "%s is gone, its entry is not", p->name);
+    json_t *map;
+    if (json_object_get(s->lost, name)) return;
+    if (server_find(s->server.csinode, "drivers", name) || server_find(s->server.csinode, "driverRegistrations", name))
+        sim_fail(s, "vanished entries go", "%s is gone, its entry is not", name);
+    if (annotated_id(s, name, &map)) sim_fail(s, "vanished entries go", "%s is gone, its annotation key is not", name);
+    json_decref(map);
+}
+
+/* A name under which nothing may be published: no plugin that works has it. */
+static bool is_free(const struct sim *s, const char *name)
+{
+    for (int i = 0; i < s->n_plugins; i++) {
+        const struct plugin *p = &s->plugins[i];
+        if (p->exists && strcmp(p->name, name) == 0 && (p->kind == GOOD || p->kind == COLLIDES)) return false;
+    }
+    return true;
 }
 
 static bool call_running(const struct sim *s, uint64_t conn)
@@ -232,12 +266,9 @@ void check_converged(struct sim *s)
 {
     for (int k = 0; k < s->n_plugins; k++) {
         const struct plugin *p = &s->plugins[k];
-        if (!p->exists)
-            check_absent(s, k);
-        else if (p->kind == GOOD)
-            check_good(s, k);
-        else if (p->kind != COLLIDES)
-            check_absent(s, k);
+        for (int n = 0; n < 2; n++)
+            if (is_free(s, p->names[n])) check_absent(s, p->names[n]);
+        if (p->exists && p->kind == GOOD) check_good(s, k);
         if (p->exists && p->kind == FOREIGN) check_foreign_plugin(s, p);
     }
     check_silence(s);

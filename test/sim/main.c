@@ -31,10 +31,11 @@ static void print_diagram(void)
 
 static int usage(FILE *to)
 {
-    fprintf(to, "usage: csireg-sim [--seeds N] [--from S] [--oom] [--coverage] [--trace] | --diagram\n"
+    fprintf(to, "usage: csireg-sim [--seeds N] [--from S] [--first] [--oom] [--coverage] [--trace] | --diagram\n"
                 "Runs the core against a simulated node, drivers and API server, one run per seed.\n"
                 "  --seeds N   how many seeds (default 2000)\n"
                 "  --from S    the first seed (default 1)\n"
+                "  --first     end at the first seed that fails, instead of the fifth\n"
                 "  --oom       let allocations of the core fail at random, while there are faults\n"
                 "  --coverage  tell which inputs met which states; 1 when one that can be reached was not\n"
                 "  --trace     print what happens; with --seeds 1 --from S this replays seed S\n"
@@ -46,14 +47,19 @@ static void *json_alloc(size_t n) { return cr_calloc(1, n); }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"seeds", required_argument, NULL, 'n'}, {"from", required_argument, NULL, 'f'},
-        {"oom", no_argument, NULL, 'o'},         {"coverage", no_argument, NULL, 'c'},
-        {"trace", no_argument, NULL, 't'},       {"diagram", no_argument, NULL, 'd'},
-        {"help", no_argument, NULL, 'h'},        {NULL, 0, NULL, 0}};
+    static const struct option options[] = {{"seeds", required_argument, NULL, 'n'},
+                                            {"from", required_argument, NULL, 'f'},
+                                            {"first", no_argument, NULL, '1'},
+                                            {"oom", no_argument, NULL, 'o'},
+                                            {"coverage", no_argument, NULL, 'c'},
+                                            {"trace", no_argument, NULL, 't'},
+                                            {"diagram", no_argument, NULL, 'd'},
+                                            {"help", no_argument, NULL, 'h'},
+                                            {NULL, 0, NULL, 0}};
     unsigned long long seeds = 2000, from = 1, failed = 0;
     struct sim_options how = {0};
     bool coverage = false;
+    unsigned most = 5;
     for (int c; (c = getopt_long_only(argc, argv, "", options, NULL)) != -1;) {
         if (c == 'n')
             seeds = strtoull(optarg, NULL, 10);
@@ -61,6 +67,8 @@ int main(int argc, char **argv)
             from = strtoull(optarg, NULL, 10);
         else if (c == 't')
             how.verbose = true;
+        else if (c == '1')
+            most = 1;
         else if (c == 'o')
             how.short_memory = true;
         else if (c == 'c')
@@ -72,7 +80,7 @@ int main(int argc, char **argv)
     }
     if (coverage) coverage_start();
     if (how.short_memory) json_set_alloc_funcs(json_alloc, cr_free);
-    for (unsigned long long k = from; k < from + seeds && failed < 5; k++) {
+    for (unsigned long long k = from; k < from + seeds && failed < most; k++) {
         char *trace = NULL;
         if (!sim_run(k, how, &trace)) {
             failed++;

@@ -20,6 +20,8 @@ static void new_file(struct sim *s, struct plugin *p)
 {
     p->identity.ino = ++s->generation;
     p->identity.birth_ns = (int64_t)s->generation;
+    p->version = sim_below(s, 5) ? "1.0.0" : "1.1.0";
+    if (!p->third_door && sim_below(s, 10) == 0) memcpy(p->name, p->names[sim_below(s, 2)], sizeof p->name);
 }
 
 /* Two instances of one name. */
@@ -27,7 +29,7 @@ static void take_over_name(struct plugin *p, const struct plugin *twin)
 {
     p->kind = twin->kind;
     p->third_door &= p->kind != FOREIGN;
-    memcpy(p->name, twin->name, sizeof p->name);
+    memcpy(p->names, twin->names, sizeof p->names);
 }
 
 void plugins_init(struct sim *s)
@@ -40,12 +42,13 @@ void plugins_init(struct sim *s)
         p->third_door = sim_below(s, 5) == 0 && p->kind != FOREIGN;
         snprintf(p->path, sizeof p->path, "/r/p%d-reg.sock", i);
         snprintf(p->endpoint, sizeof p->endpoint, "/d/p%d.sock", i);
-        snprintf(p->name, sizeof p->name, "%sd%d.example.com", p->kind == BAD_NAME ? "_" : "", i);
+        for (int k = 0; k < 2; k++)
+            snprintf(p->names[k], sizeof p->names[k], "%s%c%d.example.com", p->kind == BAD_NAME ? "_" : "", "dr"[k], i);
         if (p->shares >= 0) take_over_name(p, &s->plugins[p->shares]);
+        memcpy(p->name, p->names[0], sizeof p->name);
         new_values(s, p);
         p->exists = sim_below(s, 2);
         p->listening = true;
-        p->version = sim_below(s, 5) ? "1.0.0" : "1.1.0";
         p->identity = (struct cr_identity){.dev = 1};
         new_file(s, p);
     }
@@ -203,7 +206,7 @@ static void deliver_connected(struct sim *s, struct event *e)
 
 void plugins_connect(struct sim *s, const struct cr_effect *e)
 {
-    bool registration;
+    bool registration = false;
     int k = by_path(s, e->path, &registration);
     struct event *later = sim_later(s, connect_delay(s), deliver_connected);
     later->id = e->id;
@@ -233,7 +236,7 @@ static bool replaced(struct sim *s, struct plugin *p)
 
 void plugins_probe(struct sim *s, const struct cr_effect *e)
 {
-    bool registration;
+    bool registration = false;
     int k = by_path(s, e->path, &registration);
     struct plugin *p = k >= 0 ? &s->plugins[k] : NULL;
     struct event *later =
@@ -334,7 +337,9 @@ static void check_notification(struct sim *s, struct conn *c, const struct cr_ef
     if (!c->got_info)
         sim_fail(s, "one notification", "%s is told without a GetInfo answer", s->plugins[c->plugin].path);
     c->notified = true;
-    if (e->flag && s->plugins[c->plugin].kind != FOREIGN) check_registered(s, &s->plugins[c->plugin]);
+    const struct plugin *p = &s->plugins[c->plugin];
+    bool same = p->identity.ino == c->generation; /* not made anew, perhaps under another name, since it was asked */
+    if (e->flag && same && p->kind != FOREIGN) check_registered(s, p);
     if (!e->flag && (!e->text || !*e->text)) sim_fail(s, "reasons", "false without a reason");
 }
 

@@ -248,7 +248,8 @@ static void restart(struct sim *s)
 {
     bool in_order = sim_below(s, 2);
     sim_trace(s, "-- the agent %s", in_order ? "stops and starts again" : "is killed and starts again");
-    for (int i = 0; i < s->n_plugins; i++) json_object_set_new(s->lost, s->plugins[i].name, json_true());
+    for (int i = 0; i < 2 * s->n_plugins; i++)
+        json_object_set_new(s->lost, s->plugins[i / 2].names[i % 2], json_true());
     end_core(s, in_order);
     if (!s->failed) start_core(s);
 }

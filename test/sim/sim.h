@@ -45,6 +45,7 @@ enum plugin_kind { GOOD, ALWAYS_UNIMPLEMENTED, BAD_NAME, COLLIDES, FOREIGN, PLUG
 
 struct plugin {
     char path[64], name[64], endpoint[64], node_id[32];
+    char names[2][64]; /* it may come back under the other one; name is one of them */
     enum plugin_kind kind;
     bool third_door;
     bool exists; /* the file, as the disk has it; third door: handed over */
