@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Several instances of one driver name: who wins, takes over, stands by, inherits. */
+#include <stdio.h>
 #include <string.h>
 
 #include "unit/core_rig.h"
@@ -382,6 +383,48 @@ static void test_a_standby_is_considered_again(void **state)
     rig_free(r);
 }
 
+/* The owner of a name comes back under another one: who stood by for the old name may try. */
+static void test_a_renamed_owner_leaves_its_name_to_the_standby(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a"), *b = rig_plugin(r, "b");
+    memcpy(a->name, b->name, sizeof a->name);
+    rig_up(r, a);
+    rig_up(r, b);
+    assert_string_equal(rig_state(r, a), "standby");
+    snprintf(b->name, sizeof b->name, "c.example.com");
+    rig_up(r, b);
+    rig_advance(r, 60000);
+    assert_true(rig_registered(r, a) && rig_registered(r, b));
+    rig_free(r);
+}
+
+/* An owner that was made anew is judged by its new version, not by the one that it had. */
+static void test_an_owner_made_anew_is_judged_anew(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a"), *b = rig_plugin(r, "b");
+    memcpy(b->name, a->name, sizeof b->name);
+    b->topology[0] = a->topology[0];
+    rig_up(r, a);
+    b->versions[0] = "1.1.0";
+    rig_hold(r, "NodeGetInfo /d/b");
+    rig_appear(r, b);
+    rig_settle(r);
+    rig_hold(r, "GetInfo /r/a");
+    a->versions[0] = "1.2.0";
+    rig_appear(r, a);
+    rig_settle(r);
+    rig_answer(r, "NodeGetInfo /d/b"); /* takes over while the other one was asked for its version */
+    rig_advance(r, 100);
+    rig_release(r);
+    rig_advance(r, 60000);
+    assert_true(rig_registered(r, a));
+    rig_free(r);
+}
+
 /* ---- doors ---- */
 
 static void test_a_handed_over_driver_competes_too(void **state)
@@ -438,6 +481,8 @@ int main(void)
         cmocka_unit_test(test_a_handed_over_driver_competes_too),
         cmocka_unit_test(test_deregistering_another_endpoint_has_no_effect),
         cmocka_unit_test(test_a_standby_is_considered_again),
+        cmocka_unit_test(test_a_renamed_owner_leaves_its_name_to_the_standby),
+        cmocka_unit_test(test_an_owner_made_anew_is_judged_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a registration socket: made anew, retried, gone; what a failed attempt removes. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "unit/core_rig.h"
@@ -188,6 +189,64 @@ static void test_recreation_cancels_the_running_attempt(void **state)
         for (size_t i = 0; i < r->n_lines; i++) assert_false(r->lines[i].open);
         rig_free(r);
     }
+}
+
+/* The socket is made anew twice in quick succession, each time under another name: the first name is still owned by the
+ * instance while an attempt under the second one runs. */
+static void assert_renamed_twice(const char *second, const char *third)
+{
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a");
+    rig_up(r, a);
+    rig_hold(r, "Notify");
+    rig_fault(r, (struct rig_fault){.match = "NodeGetInfo", .times = 1, .number = 14});
+    snprintf(a->name, sizeof a->name, "%s", second);
+    rig_appear(r, a);
+    rig_settle(r);
+    assert_string_equal(rig_state(r, a), "rejecting");
+    snprintf(a->name, sizeof a->name, "%s", third);
+    rig_appear(r, a);
+    rig_release(r);
+    rig_advance(r, 1000);
+    assert_true(rig_registered(r, a));
+    json_t *spec = json_object_get(r->csinode, "spec");
+    assert_int_equal(json_array_size(json_object_get(spec, "drivers")), 1);
+    assert_non_null(rig_entry(r, "drivers", third));
+    rig_vanish(r, a);
+    rig_advance(r, 1000);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(r->csinode, "spec"), "drivers")), 0);
+    assert_string_equal(rig_ids(r), "");
+    rig_free(r);
+}
+
+static void test_renamed_twice(void **state)
+{
+    (void)state;
+    assert_renamed_twice("b.example.com", "c.example.com");
+    assert_renamed_twice("b.example.com", "a.example.com");
+}
+
+/* The second name is published, its notification on its way, when the socket is made anew and refused. */
+static void test_renamed_and_made_anew_during_the_notification(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a");
+    rig_up(r, a);
+    rig_hold(r, "Notify");
+    snprintf(a->name, sizeof a->name, "b.example.com");
+    rig_appear(r, a);
+    rig_settle(r);
+    assert_string_equal(rig_state(r, a), "notifying");
+    a->versions[0] = "0.3.0";
+    rig_appear(r, a);
+    rig_release(r);
+    rig_advance(r, 1000);
+    assert_false(rig_registered(r, a));
+    assert_int_equal(rig_count(r, "event UNREGISTERED"), 2);
+    assert_int_equal(json_array_size(json_object_get(json_object_get(r->csinode, "spec"), "drivers")), 0);
+    rig_exhausted(r, "b.example.com", 1);
+    rig_free(r);
 }
 
 /* ---- retries ---- */
@@ -486,6 +545,8 @@ int main(void)
         cmocka_unit_test(test_gone_and_back_is_two_registrations),
         cmocka_unit_test(test_a_burst_ends_as_the_disk_is),
         cmocka_unit_test(test_remains_of_a_name_that_was_never_registered),
+        cmocka_unit_test(test_renamed_twice),
+        cmocka_unit_test(test_renamed_and_made_anew_during_the_notification),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

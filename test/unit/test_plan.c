@@ -431,6 +431,27 @@ static void test_several_owners_and_one_of_them_right(void **state)
     rig_free(r);
 }
 
+/* The owner that is added to a CSINode without one must be the live Node: a uid that was read before the Node was made
+ * anew makes the object a stale one, and foreign entries go with it at the next verification. */
+static void test_an_added_owner_is_the_live_node(void **state)
+{
+    (void)state;
+    struct rig *r = rig_new();
+    r->config.gate = true;
+    r->config.verify_interval_ms = 300000;
+    rig_start(r);
+    rig_set_csinode(r, "{'drivers':[{'name':'x','nodeID':'xi'}]}");
+    rig_up(r, rig_capable(r, "a"));
+    rig_new_node(r);
+    json_object_set_new(json_object_get(r->csinode, "metadata"), "ownerReferences", json_array());
+    rig_touch_csinode(r);
+    rig_advance(r, 60000);
+    rig_up(r, rig_capable(r, "b"));
+    rig_advance(r, 700000);
+    assert_non_null(rig_entry(r, "drivers", "x"));
+    rig_free(r);
+}
+
 /* ---- migrated plugins ---- */
 
 static void assert_migrated(const char *existing, const char *requests, const char *after)
@@ -487,6 +508,7 @@ int main(void)
         cmocka_unit_test(test_owners_of_other_kinds),
         cmocka_unit_test(test_several_owners_and_one_of_them_right),
         cmocka_unit_test(test_migrated_plugins_go_with_another_write),
+        cmocka_unit_test(test_an_added_owner_is_the_live_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
