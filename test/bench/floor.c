@@ -434,6 +434,8 @@ int main(int argc, char **argv)
         api_open();
         grpc_init();
         queue = grpc_completion_queue_create_for_next(NULL);
+        puts("ready");
+        fflush(stdout);
         run_commands();
         grpc_completion_queue_shutdown(queue);
         while (grpc_completion_queue_next(queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type != GRPC_QUEUE_SHUTDOWN)

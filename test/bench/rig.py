@@ -157,6 +157,7 @@ class Floor(Subject):
                 f"https://{world.api.address}", "--token", token, "--ca", ca, "--node", world.api.node_name]
         self.tool, self.before = Tool(world, "floor", argv + (["--controller"] if controller else [])), 0
         super().__init__(world, fleet, self.tool)
+        self.tool.wait_line("ready")
 
     def prepare(self, count, reads):
         self.before = self.tool.tell(f"go {count} {reads}")
