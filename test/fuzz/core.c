@@ -319,7 +319,7 @@ static void pass_time(struct run *r, int64_t ms)
     if (ms == 0 && due != CR_NEVER && due > r->now.mono_ms) ms = due - r->now.mono_ms;
     r->now.mono_ms += ms;
     r->now.wall_ms += ms;
-    input(r, &tick);
+    for (int i = 0; i == 0 || (i < 4 && cr_core_deadline(r->core) <= r->now.mono_ms); i++) input(r, &tick);
     if (!r->stopping) CHECK(cr_core_deadline(r->core) > r->now.mono_ms); /* no deadline that is over stays */
 }
 
