@@ -62,9 +62,13 @@ static void end_attempt(struct cr_instance *r, const struct cr_instance *by)
 }
 
 /* Ends the attempt of an instance that is not registered: another one is stronger. */
-static void displace_attempt(struct cr_instance *r, const struct cr_instance *by)
+static void displace_attempt(struct cr_driver *d, struct cr_instance *r, const struct cr_instance *by)
 {
-    struct cr_driver *d = r->driver;
+    if (r->previous == d) { /* its attempt goes on under another name */
+        r->previous = NULL;
+        cr_driver_release(d, r);
+        return;
+    }
     if (d->claimant == r)
         cr_publisher_restore(r->core, d);
     else
@@ -96,18 +100,22 @@ bool cr_contest_enter(struct cr_instance *i)
         refuse(i, other);
         return false;
     }
-    if (d && d->claimant && d->claimant != i) displace_attempt(d->claimant, i);
-    if (d && d->owner && d->owner != i && !d->registered) displace_attempt(d->owner, i);
+    if (d && d->claimant && d->claimant != i) displace_attempt(d, d->claimant, i);
+    if (d && d->owner && d->owner != i && !d->registered) displace_attempt(d, d->owner, i);
     if (cr_driver_claim(i->core, i->plugin.name, i)) return true;
     cr_instance_rejected(i, "GetInfo", cr_error_oom());
     return false;
 }
 
 /* Nothing of the displaced instance failed, so it is told nothing, unless an attempt of its own was still running. */
-static void to_standby(struct cr_instance *loser, const struct cr_instance *by)
+static void to_standby(const struct cr_driver *d, struct cr_instance *loser, const struct cr_instance *by)
 {
     cr_refresh_stop(loser);
     cr_probe_stop(loser);
+    if (loser->previous == d) { /* its attempt goes on under another name */
+        loser->previous = NULL;
+        return;
+    }
     loser->driver = NULL;
     cr_emit_log(loser->core, CSIREG_LOG_INFO, "registration", loser, "another instance took over; this one waits");
     end_attempt(loser, by);
@@ -121,7 +129,7 @@ void cr_contest_won(struct cr_instance *i)
     d->owner = i;
     d->claimant = NULL;
     cr_desired_fini(&d->saved);
-    to_standby(loser, i);
+    to_standby(d, loser, i);
 }
 
 static struct cr_instance *best_standby(struct cr_core *core, const char *name, const struct cr_instance *but)

@@ -79,6 +79,7 @@ void cr_instance_start(struct cr_instance *i)
     restore_previous(i); /* an attempt under another name that did not come to its end */
     if (i->token) cr_emit_plugin(i->core, CSIREG_EVENT_PLUGIN_GONE, i);
     i->token = 0;
+    i->plugin_accepted = false; /* the host was told that it is gone */
     cr_instance_set_state(i, CR_STATE_NEW);
     i->attempts++;
     i->core->counters.attempts++;
