@@ -15,6 +15,7 @@ void cr_connections_init(struct cr_connections *c)
 {
     for (int i = 0; i < CR_CONNECTION_BUCKETS; i++) cr_list_init(&c->buckets[i]);
     cr_list_init(&c->closed);
+    c->n_closed = 0;
 }
 
 static struct entry *find(const struct cr_connections *c, uint64_t id)
@@ -28,14 +29,16 @@ static void close_entry(struct cr_connections *c, struct entry *e)
 {
     cr_list_remove(&e->node);
     cr_list_append(&c->closed, &e->node);
+    c->n_closed++;
 }
 
-bool cr_connections_none_closed(const struct cr_connections *c) { return cr_list_empty(&c->closed); }
+size_t cr_connections_closed(const struct cr_connections *c) { return c->n_closed; }
 
 void cr_connections_end_one(struct cr_connections *c)
 {
     struct cr_list *n = cr_list_pop(&c->closed);
     if (!n) return;
+    c->n_closed--;
     cr_rpc_close(ENTRY(n)->conn);
     cr_free(ENTRY(n));
 }
@@ -44,7 +47,7 @@ void cr_connections_close_all(struct cr_connections *c)
 {
     for (int i = 0; i < CR_CONNECTION_BUCKETS; i++)
         CR_LIST_FOREACH_SAFE (it, &c->buckets[i]) close_entry(c, ENTRY(it));
-    while (!cr_connections_none_closed(c)) cr_connections_end_one(c);
+    while (c->n_closed > 0) cr_connections_end_one(c);
 }
 
 bool cr_connections_add(struct cr_connections *c, uint64_t id, struct cr_conn *conn)

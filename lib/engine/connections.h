@@ -8,6 +8,7 @@
 #define CR_ENGINE_CONNECTIONS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/list.h"
@@ -18,6 +19,7 @@
 struct cr_connections {
     struct cr_list buckets[CR_CONNECTION_BUCKETS];
     struct cr_list closed; /* to be ended */
+    size_t n_closed;
 };
 
 void cr_connections_init(struct cr_connections *c);
@@ -27,6 +29,6 @@ bool cr_connections_add(struct cr_connections *c, uint64_t id, struct cr_conn *c
 struct cr_conn *cr_connections_get(const struct cr_connections *c, uint64_t id);      /* borrowed; NULL: none */
 void cr_connections_close(struct cr_connections *c, uint64_t id);                     /* unknown id: nothing */
 void cr_connections_end_one(struct cr_connections *c);                                /* of those closed */
-bool cr_connections_none_closed(const struct cr_connections *c);
+size_t cr_connections_closed(const struct cr_connections *c);                         /* how many wait for their end */
 
 #endif

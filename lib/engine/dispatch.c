@@ -42,7 +42,11 @@ void cr_engine_warn(struct cr_engine *e, const char *path, const char *text)
 
 /* ---- inputs ---- */
 
-void cr_engine_input(struct cr_engine *e, struct cr_input *in) { cr_core_input(e->core, cr_clock_now(), in); }
+void cr_engine_input(struct cr_engine *e, struct cr_input *in)
+{
+    e->active = true;
+    cr_core_input(e->core, cr_clock_now(), in);
+}
 
 static void path_input(struct cr_engine *e, enum cr_input_kind kind, const char *path)
 {

@@ -12,7 +12,8 @@
 #include "engine/state.h"
 #include "engine/timed.h"
 
-#define UNTOLD_US 20000 /* how long a change that no event tells of may be missing in the snapshot */
+#define MAX_CLOSED 256   /* connections that wait for a quiet millisecond to be ended in */
+#define UNTOLD_US  20000 /* between snapshots that no event waits for */
 
 static _Thread_local const struct cr_engine *self; /* the engine that this thread runs */
 
@@ -62,7 +63,7 @@ static bool show_snapshot(struct cr_engine *e)
     e->shown_scans = registry_status(e).scans;
     e->shown_initial = cr_core_initial_done(e->core);
     e->counted = false;
-    e->old_since_us = 0;
+    e->shown_us = cr_timed_now_us();
     cr_board_publish(&e->board, s);
     return true;
 }
@@ -83,7 +84,7 @@ static bool has_news(const struct cr_engine *e)
 
 static int64_t publish_time_us(const struct cr_engine *e)
 {
-    int64_t wanted = has_news(e) ? 0 : e->old_since_us + UNTOLD_US;
+    int64_t wanted = has_news(e) ? 0 : e->shown_us + UNTOLD_US;
     return wanted > e->publish_after_us ? wanted : e->publish_after_us;
 }
 
@@ -92,7 +93,6 @@ static void publish(struct cr_engine *e)
 {
     int64_t begin = cr_timed_now_us();
     if (snapshot_is_old(e)) {
-        if (e->old_since_us == 0) e->old_since_us = begin;
         if (begin < publish_time_us(e)) return;
         bool shown = show_snapshot(e);
         int64_t end = cr_timed_now_us();
@@ -118,7 +118,7 @@ static int64_t publish_deadline(const struct cr_engine *e)
 
 static int sleep_ms(const struct cr_engine *e)
 {
-    if (!cr_connections_none_closed(&e->connections)) return 0;
+    if (cr_connections_closed(&e->connections) > 0) return e->active ? 1 : 0;
     int64_t next = earlier(cr_core_deadline(e->core), earlier(watcher_deadline(e), publish_deadline(e)));
     int64_t left = next == CR_NEVER ? -1 : next - cr_clock_now().mono_ms;
     if (next == CR_NEVER) return -1;
@@ -162,7 +162,8 @@ static void take_turn(struct cr_engine *e, bool readable)
     cr_engine_carry_out(e);
 }
 
-/* What a turn asks of the API server is sent before anything is tidied up or shown. */
+/* What a turn asks of the API server is sent before anything is tidied up or shown; and what takes long and helps nobody
+ * waits until nothing else has happened for a millisecond. */
 static void *run(void *arg)
 {
     struct cr_engine *e = arg;
@@ -170,9 +171,10 @@ static void *run(void *arg)
     self = e;
     tell_access_warning(e);
     while (e->running) {
+        e->active = false;
         take_turn(e, readable);
         while (e->stirred) take_turn(e, false);
-        cr_connections_end_one(&e->connections);
+        if (!e->active || cr_connections_closed(&e->connections) > MAX_CLOSED) cr_connections_end_one(&e->connections);
         publish(e);
         if (e->running) readable = sleep_until_something(e);
     }

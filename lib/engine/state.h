@@ -40,11 +40,12 @@ struct cr_engine {
     bool answered;       /* an answer waits for its snapshot likewise */
     bool running;
     bool stirred;                        /* the HTTP client has something to do before the next sleep */
+    bool active;                         /* the core had an input in this turn */
     bool counted;                        /* a request or call began or ended since the last snapshot */
     uint64_t shown_core, shown_registry; /* generations in the last snapshot */
     uint64_t shown_scans;
     bool shown_initial;
-    int64_t old_since_us;     /* since when the last snapshot is old; 0: it is not */
+    int64_t shown_us;         /* when the last snapshot was taken */
     int64_t publish_after_us; /* monotonic: snapshots take at most a tenth of the thread's time */
 };
 
