@@ -167,6 +167,10 @@ void cr_emit_log(struct cr_core *core, enum csireg_log_level level, const char *
     e->level = level;
     e->module = module;
     e->text = cr_strdup(text);
+    if (!e->text) { /* short of memory: status still tells */
+        cr_effect_free(e);
+        return;
+    }
     e->path = inst ? cr_strdup(inst->path) : NULL;
     e->driver = inst ? cr_strdup(cr_instance_name(inst)) : NULL;
     push(core, e);

@@ -269,7 +269,7 @@ struct cr_publisher {
     int64_t retry_ms; /* nothing is sent before this; 0: free */
     struct cr_backoff conflicts, outage;
     bool unusable;
-    bool writes_fail;  /* the outage was seen by a write: reads that work do not end it */
+    unsigned failing;  /* bits of enum cr_op that met the outage: a read ends it for itself alone, a write for all */
     const char *state; /* status: "ok", "waiting", "refused", "local-only" */
     int64_t state_wall_ms, error_wall_ms;
     struct csireg_error *error;

@@ -95,7 +95,8 @@ static char *path_of(const struct cr_core *core, enum cr_op op)
 
 void cr_publish_pause(struct cr_core *core, int64_t delay_ms)
 {
-    core->publisher.retry_ms = core->now.mono_ms + delay_ms;
+    int64_t until = core->now.mono_ms + delay_ms; /* two reads may be out: the longer pause holds */
+    if (until > core->publisher.retry_ms) core->publisher.retry_ms = until;
 }
 
 void cr_publish_send(struct cr_core *core, enum cr_op op, char *body)
@@ -127,7 +128,7 @@ static void unusable(struct cr_core *core, enum cr_op op, const struct csireg_er
     struct cr_publisher *pub = &core->publisher;
     int64_t delay = cr_backoff_next(&pub->outage, CR_BACKOFF_FIRST_MS, CR_BACKOFF_CAP_MS, &core->rng);
     pub->unusable = true;
-    pub->writes_fail |= !is_read(op);
+    pub->failing |= 1u << op;
     core->counters.api_retries++;
     count_tries(core);
     set_api_state(core, "waiting", err);
@@ -137,8 +138,8 @@ static void unusable(struct cr_core *core, enum cr_op op, const struct csireg_er
 static void usable(struct cr_core *core, enum cr_op op)
 {
     struct cr_publisher *pub = &core->publisher;
-    if (pub->writes_fail && is_read(op)) return; /* a read says nothing about the writes, whose pauses go on growing */
-    pub->writes_fail = false;
+    pub->failing = is_read(op) ? pub->failing & ~(1u << op) : 0;
+    if (pub->failing) return; /* what works says nothing about what does not, whose pauses go on growing */
     set_api_state(core, "ok", NULL);
     if (!pub->unusable) return;
     pub->unusable = false;

@@ -273,7 +273,7 @@ static void end_of_round(struct cr_core *core)
     pub->repair = false;
     pub->repairs = 0;
     pub->create = pub->verify = false;
-    pub->writes_fail = false; /* there is nothing left to write */
+    pub->failing = 0; /* there is nothing left to ask for */
 }
 
 static void confirm_round(struct cr_core *core)
