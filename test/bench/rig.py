@@ -253,9 +253,18 @@ def memory(pid):
     return found
 
 
+def own_threads(pid):
+    """Those that csireg starts; the rest is the program's and gRPC's."""
+    names = []
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/comm", encoding="ascii") as file:
+            names.append(file.read().strip())
+    return sum(1 for name in names if name in ("csireg-engine", "csireg-pump"))
+
+
 def fds(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 __all__ = ["Bench", "Csireg", "Fleet", "Floor", "Peer", "ROUND_MS", "Sample", "Tool", "about", "by_verb", "cpu_seconds",
-           "credentials", "fds", "is_clean", "memory", "scheduled_seconds", "scrub"]
+           "credentials", "fds", "is_clean", "memory", "own_threads", "scheduled_seconds", "scrub"]
