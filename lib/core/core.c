@@ -283,6 +283,8 @@ static void stop(struct cr_core *core)
 static void connected(struct cr_core *core, struct cr_input *in)
 {
     struct cr_instance *i = waiting_for(core, in->id), *r = refreshing(core, in->id), *p = probing(core, in->id);
+    bool probe = p || in->ok;
+    if (in->error_number != 0 && !probe) cr_emit_nothing_to_close(core);
     if (p)
         cr_probe_answer(p, in->error_number);
     else if (r)

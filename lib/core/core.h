@@ -86,7 +86,7 @@ struct cr_input {
     size_t n_versions;
     struct cr_identity identity;
     bool from_host;   /* SOCKET_SEEN: reported through the second door */
-    bool ok;          /* PLUGIN_RESULT */
+    bool ok;          /* PLUGIN_RESULT; CONNECTED: the answer to a PROBE */
     uint64_t token;   /* PLUGIN_RESULT, EXHAUSTED */
     int error_number; /* CONNECTED: 0 or the errno of connect */
     struct cr_rpc_result *rpc;

@@ -346,8 +346,8 @@ json_t *cr_csinode_new(const char *node_name, const char *uid, const char *const
 /* A copy of obj whose spec may be changed; everything below it is shared. */
 static json_t *copy_for_sending(const json_t *obj)
 {
-    json_t *copy = json_copy((json_t *)obj), *spec = json_object_get(obj, "spec");
-    json_t *spec_copy = cr_json_empty(spec) ? json_object() : json_copy(spec);
+    json_t *copy = cr_json_copy(obj), *spec = json_object_get(obj, "spec");
+    json_t *spec_copy = cr_json_empty(spec) ? json_object() : cr_json_copy(spec);
     if (copy && json_object_set_new(copy, "spec", spec_copy) == 0) return copy;
     json_decref(copy);
     return NULL;

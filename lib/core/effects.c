@@ -52,7 +52,21 @@ static uint64_t with_path(struct cr_core *core, enum cr_effect_kind kind, const 
     return 0;
 }
 
-uint64_t cr_emit_connect(struct cr_core *core, const char *path) { return with_path(core, CR_EFF_CONNECT, path); }
+/* What will close the connection is made with it. */
+uint64_t cr_emit_connect(struct cr_core *core, const char *path)
+{
+    struct cr_effect *close = CR_NEW(struct cr_effect);
+    uint64_t id = close ? with_path(core, CR_EFF_CONNECT, path) : 0;
+    if (id) cr_list_append(&core->reserve, &close->node);
+    if (!id) cr_free(close);
+    return id;
+}
+
+void cr_emit_nothing_to_close(struct cr_core *core)
+{
+    struct cr_list *l = cr_list_pop(&core->reserve);
+    if (l) cr_free(CR_CONTAINER(l, struct cr_effect, node));
+}
 
 uint64_t cr_emit_probe(struct cr_core *core, const char *path) { return with_path(core, CR_EFF_PROBE, path); }
 
@@ -68,8 +82,10 @@ void cr_emit_exhausted(struct cr_core *core, uint64_t token, int result)
 void cr_emit_close(struct cr_core *core, uint64_t *conn)
 {
     if (*conn == 0) return;
-    struct cr_effect *e = effect_new(core, CR_EFF_CLOSE, true);
+    struct cr_list *l = cr_list_pop(&core->reserve);
+    struct cr_effect *e = l ? CR_CONTAINER(l, struct cr_effect, node) : NULL;
     if (!e) return;
+    e->kind = CR_EFF_CLOSE;
     e->conn = *conn;
     *conn = 0;
     push(core, e);

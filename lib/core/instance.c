@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of an instance: attempts begin, end, are repeated; the instance vanishes. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/bounds.h"
@@ -59,9 +60,10 @@ static void stop_publishing(struct cr_instance *i)
 /* Gives the name up; a standby of it may try. */
 static void release_name(struct cr_instance *i, struct cr_driver *d)
 {
-    CR_AUTO_CHARP name = cr_strdup(d->name);
+    char name[CR_MAX_DRIVER_NAME + 1];
+    snprintf(name, sizeof name, "%s", d->name);
     cr_driver_release(d, i);
-    if (name) cr_contest_name_free(i->core, name);
+    cr_contest_name_free(i->core, name);
 }
 
 static void restore_previous(struct cr_instance *i)

@@ -367,6 +367,7 @@ static inline struct cr_driver *cr_driver_of(struct cr_list *l) { return CR_CONT
 
 /* effects.c. Those that start something give its id, or 0 when memory is short (nothing was started then). */
 uint64_t cr_emit_connect(struct cr_core *core, const char *path);
+void cr_emit_nothing_to_close(struct cr_core *core); /* a connect failed */
 uint64_t cr_emit_probe(struct cr_core *core, const char *path);
 void cr_emit_exhausted(struct cr_core *core, uint64_t token, int result);
 void cr_emit_close(struct cr_core *core, uint64_t *conn); /* 0: nothing; sets it to 0 */

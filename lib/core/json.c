@@ -81,3 +81,23 @@ bool cr_json_empty(const json_t *value)
     return (json_is_array(value) && json_array_size(value) == 0) ||
            (json_is_object(value) && json_object_size(value) == 0);
 }
+
+static json_t *whole(json_t *copy, bool complete)
+{
+    if (complete) return copy;
+    json_decref(copy);
+    return NULL;
+}
+
+json_t *cr_json_copy(const json_t *value)
+{
+    json_t *copy = json_copy((json_t *)value);
+    return whole(copy,
+                 json_object_size(copy) == json_object_size(value) && json_array_size(copy) == json_array_size(value));
+}
+
+json_t *cr_json_deep_copy(const json_t *value)
+{
+    json_t *copy = json_deep_copy(value);
+    return whole(copy, json_equal(copy, value));
+}

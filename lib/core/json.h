@@ -19,6 +19,10 @@ int cr_json_parse(const char *text, size_t len, size_t flags, json_t **out, stru
 /* Compact text, at most CR_MAX_API_BODY; flags are jansson's. The caller's; NULL: no memory, or too long. */
 char *cr_json_text(const json_t *value, size_t flags);
 
+/* As json_copy and json_deep_copy, which leave members out in silence when memory is short: whole, or NULL. */
+json_t *cr_json_copy(const json_t *value);
+json_t *cr_json_deep_copy(const json_t *value);
+
 const char *cr_json_str(const json_t *object, const char *key); /* a member that is a string without NUL, else NULL */
 bool cr_json_is(const json_t *value, const char *s);            /* a string of exactly these bytes; false for NULL */
 bool cr_json_empty(const json_t *value);                        /* absent, null, [] or {} */

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "core/csinode.h"
 #include "core/internal.h"
+#include "core/json.h"
 
 #define NODE_BASE_MS 10000 /* an older Node is read again before a conditional patch: its agents write it often */
 
@@ -357,7 +358,7 @@ static bool node_is_fresh_for_all(const struct cr_core *core)
 
 static void plan_update(struct cr_core *core, struct cr_plan *out, bool owner_missing)
 {
-    json_t *obj = json_deep_copy(core->publisher.csinode);
+    json_t *obj = cr_json_deep_copy(core->publisher.csinode);
     int changed = obj ? edit_all(core, obj, false) : CSIREG_ERR_NOMEM;
     if (changed > 0 && owner_missing && !node_is_fresh_for_all(core)) {
         json_decref(obj); /* the owner that is added must be the live Node */

@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "core/apistatus.h"
 #include "core/csinode.h"
+#include "core/json.h"
 #include "core/publish.h"
 
 #define MAX_WRITES  8 /* of one name while pending: more means that the server does not keep what is written */
@@ -276,7 +277,7 @@ static void note_labels(struct cr_core *core)
 {
     struct cr_publisher *pub = &core->publisher;
     if (!pub->labels_added) pub->labels_added = json_object();
-    json_t *all = pub->labels_sent ? json_copy(pub->labels_added) : NULL; /* the old one may be shown somewhere */
+    json_t *all = pub->labels_sent ? cr_json_copy(pub->labels_added) : NULL; /* the old one may be shown somewhere */
     if (!all || json_object_update(all, pub->labels_sent) != 0) {
         json_decref(all);
         return;

@@ -182,7 +182,7 @@ static void connect_now(struct cr_engine *e, const struct cr_effect *f)
 static void probe_now(struct cr_engine *e, const struct cr_effect *f)
 {
     int fd = -1;
-    struct cr_input in = {.kind = CR_IN_CONNECTED, .id = f->id};
+    struct cr_input in = {.kind = CR_IN_CONNECTED, .id = f->id, .ok = true};
     in.error_number = cr_rpc_dial(f->path, &e->config.core.allowed_owners, &fd, &in.identity);
     if (in.error_number == 0) close(fd);
     cr_engine_input(e, &in);
