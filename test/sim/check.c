@@ -83,9 +83,56 @@ static void check_names(struct sim *s, const json_t *after)
             sim_fail(s, "names", "a bad name was written: %s", text(entry, "name"));
 }
 
+/* The controller side's entry stays as long as its registration does. */
+static void check_completed(struct sim *s, const json_t *before, const json_t *after)
+{
+    size_t k;
+    const json_t *d;
+    json_array_foreach (json_object_get(json_object_get(before, "spec"), "drivers"), k, d) {
+        const json_t *r = server_find(after, "driverRegistrations", text(d, "name"));
+        if (!r || server_find(after, "drivers", text(d, "name"))) continue;
+        if (!s->seen || !server_find(s->seen, "drivers", text(d, "name"))) continue; /* it was never shown */
+        if (strcmp(text(r, "nodeID"), text(d, "nodeID")) == 0)
+            sim_fail(s, "completed entries stay", "%s lost its entry, its registration says the same id",
+                     text(d, "name"));
+    }
+}
+
+static bool has_entry(const json_t *csinode, const char *name)
+{
+    return server_find(csinode, "drivers", name) || server_find(csinode, "driverRegistrations", name);
+}
+
+/* Who had the name went with it, not to another one. */
+static bool is_left(const struct sim *s, const char *name)
+{
+    bool left = true;
+    for (int i = 0; i < 2 * s->n_plugins; i++) {
+        const struct plugin *p = &s->plugins[i / 2];
+        bool renamed = strcmp(p->name, name) != 0;
+        if (strcmp(p->names[i % 2], name) == 0) left &= !p->exists && !renamed;
+    }
+    return left;
+}
+
+/* With unregister-grace what is not registered any more keeps its entries that long. */
+static void check_grace(struct sim *s, const json_t *before, const json_t *after)
+{
+    const char *name;
+    json_t *at;
+    json_object_foreach (s->ended, name, at) {
+        int64_t ended = json_integer_value(at);
+        bool early = s->sent_ms >= ended && s->sent_ms < ended + s->config.unregister_grace_ms;
+        if (early && !s->orphan && is_left(s, name) && has_entry(before, name) && !has_entry(after, name))
+            sim_fail(s, "grace", "%s lost its entries within the grace", name);
+    }
+}
+
 void check_write(struct sim *s, const json_t *before, const json_t *after)
 {
     if (before) check_foreign(s, before, after);
+    if (before) check_completed(s, before, after);
+    if (before) check_grace(s, before, after);
     check_new_entries(s, before, after);
     check_names(s, after);
 }
@@ -97,9 +144,23 @@ static const json_t *shown(const struct sim *s, const struct plugin *p, const ch
     return s->seen ? server_find(s->seen, list, p->name) : NULL;
 }
 
+/* The list in which the driver's flow puts its entry; NULL when lookups do not find it. */
+static const char *list_of(const struct sim *s, const char *name)
+{
+    const char *list = NULL;
+    struct csireg_driver **all = cr_core_drivers(s->core);
+    for (size_t i = 0; all && all[i]; i++)
+        if (strcmp(all[i]->name, name) == 0)
+            list = all[i]->flow == CSIREG_FLOW_NODE ? "drivers" : "driverRegistrations";
+    cr_driver_array_free(all);
+    return list;
+}
+
 void check_registered(struct sim *s, const struct plugin *p)
 {
-    if (!shown(s, p, "drivers") && !shown(s, p, "driverRegistrations"))
+    const char *list = list_of(s, p->name);
+    if (!list) sim_fail(s, "lookups agree", "%s is reported as registered, but not found", p->name);
+    if (list && !shown(s, p, list))
         sim_fail(s, "confirmed first", "%s is reported as registered, but no answer showed its entry", p->name);
 }
 
@@ -212,6 +273,17 @@ static void check_node(struct sim *s, const struct plugin *p)
     check_new_entry(s, d);
 }
 
+/* The CSINode belongs to the Node as it is now. */
+static void check_owner(struct sim *s)
+{
+    const json_t *uid = json_object_get(json_object_get(s->server.node, "metadata"), "uid"), *ref;
+    const json_t *owners = json_object_get(json_object_get(s->server.csinode, "metadata"), "ownerReferences");
+    size_t k;
+    bool found = false;
+    json_array_foreach (owners, k, ref) found |= json_equal(json_object_get(ref, "uid"), uid);
+    if (!found) sim_fail(s, "owner", "the CSINode is not owned by the Node as it is now");
+}
+
 static void check_good(struct sim *s, int k)
 {
     const struct plugin *p = &s->plugins[k];
@@ -223,6 +295,7 @@ static void check_good(struct sim *s, int k)
         sim_fail(s, "converges", "%s was never told that it is registered", p->path);
     check_controller_entry(s, p);
     check_flow(s, k);
+    check_owner(s);
     check_node(s, p);
     if (!s->config.first_instance_wins) check_twins(s, k);
 }

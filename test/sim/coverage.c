@@ -179,7 +179,8 @@ static const struct {
 static const struct {
     unsigned rows;
     int column;
-} seldom[] = {{IN(CSIDRIVER) | IN(NOTIFYING) | IN(REJECTING), PROBE}, {IN(REJECTING), REFRESH}};
+} seldom[] = {
+    {IN(CSIDRIVER), TAKEN_BACK}, {IN(CSIDRIVER) | IN(NOTIFYING) | IN(REJECTING), PROBE}, {IN(REJECTING), REFRESH}};
 
 static bool is_seldom(int row, int column)
 {

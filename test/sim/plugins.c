@@ -353,8 +353,7 @@ void plugins_rpc(struct sim *s, const struct cr_effect *e)
     sim_trace(s, "  call %d to %s%s %s", (int)e->method, s->plugins[c->plugin].name, e->flag ? " (flag)" : "",
               e->text ? e->text : "");
     if (e->method == CR_RPC_NOTIFY) check_notification(s, c, e);
-    if (e->method == CR_RPC_NODE_GET_INFO && e->flag && !s->config.gate)
-        sim_fail(s, "gate", "flagged with the gate off");
+    check_call(s, e, s->plugins[c->plugin].name);
     bool hangs = sim_chance(s, 3);
     if (e->method == CR_RPC_NODE_GET_INFO && replaced(s, &s->plugins[c->plugin])) hangs = true;
     int64_t delay = hangs ? e->timeout_ms : (int64_t)sim_below(s, s->faults && sim_below(s, 4) == 0 ? 4000 : 12);

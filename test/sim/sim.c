@@ -75,6 +75,10 @@ static void on_event(struct sim *s, const struct csireg_event *e)
     struct plugin *p = plugin_named(s, csireg_event_driver(e));
     plugins_event(s, e);
     if (e->kind == CSIREG_EVENT_REGISTERED) json_object_del(s->lost, csireg_event_driver(e));
+    if (e->kind == CSIREG_EVENT_REGISTERED) json_object_del(s->ended, csireg_event_driver(e));
+    if (e->kind == CSIREG_EVENT_UNREGISTERED)
+        json_object_set_new(s->ended, csireg_event_driver(e), json_integer(s->now.mono_ms));
+    if (p && e->kind == CSIREG_EVENT_FAILED) check_failure(s, p, e->error);
     if (p && (e->kind == CSIREG_EVENT_REGISTERED || e->kind == CSIREG_EVENT_CHANGED)) check_registered(s, p);
 }
 
@@ -83,6 +87,13 @@ static void on_log(struct sim *s, const struct cr_effect *e)
     sim_trace(s, "  log %s %s", e->path ? e->path : "", e->text ? e->text : "(no memory)");
     coverage_step(e->text ? e->text : "");
     if (e->level == CSIREG_LOG_ERROR) sim_fail(s, "legal transitions", "%s", e->text);
+}
+
+static void check_stopped(struct sim *s)
+{
+    for (size_t i = 0; i < s->n_events; i++)
+        if (s->events[i].id != 0 && s->events[i].id != UINT64_MAX)
+            sim_fail(s, "stop ends", "an effect is out when STOPPED comes");
 }
 
 static void carry_out(struct sim *s, struct cr_effect *e)
@@ -120,6 +131,7 @@ static void carry_out(struct sim *s, struct cr_effect *e)
         on_log(s, e);
         break;
     case CR_EFF_STOPPED:
+        check_stopped(s);
         s->stopped = true;
         break;
     case CR_EFF_CANCEL_RPC:
@@ -141,6 +153,7 @@ static void run_core(struct sim *s, struct cr_input *in)
 void sim_input(struct sim *s, struct cr_input *in)
 {
     coverage_input(s, in);
+    check_input(s, in);
     run_core(s, in);
     for (struct cr_effect *e; (e = cr_core_pop_effect(s->core));) {
         carry_out(s, e);
@@ -221,6 +234,8 @@ static void start_core(struct sim *s)
     for (int i = 0; i < s->n_plugins; i++) s->plugins[i].token = 0;
     s->core = cr_core_new(&s->config, s->now);
     s->last_effect_id = 0;
+    s->known = (struct known){0};
+    json_object_clear(s->ended);
     plugins_announce(s);
 }
 
@@ -300,6 +315,7 @@ static void init(struct sim *s, uint64_t seed, struct sim_options options)
     s->trace = calloc(1, TRACE_SIZE);
     s->now = (struct cr_time){.mono_ms = 1000, .wall_ms = 1700000000000};
     s->lost = json_object();
+    s->ended = json_object();
     s->config = (struct cr_core_config){.node_name = "n1",
                                         .gate = sim_below(s, 3) != 0,
                                         .fallback_to_node_flow = sim_below(s, 4) == 0,
@@ -336,6 +352,7 @@ static void fini(struct sim *s)
     }
     server_fini(s);
     json_decref(s->lost);
+    json_decref(s->ended);
 }
 
 bool sim_run(uint64_t seed, struct sim_options options, char **out_trace)

@@ -36,11 +36,13 @@ struct event {
     int number;
     struct cr_rpc_result rpc;
     struct cr_api_answer api;
+    const char *verb, *resource; /* of the request that it answers; NULL: none */
 };
 
 /* ---- plugins ---- */
 
-enum plugin_kind { GOOD, ALWAYS_UNIMPLEMENTED, BAD_NAME, COLLIDES, FOREIGN, PLUGIN_KINDS };
+/* REFUSED: the API server takes no entry of it */
+enum plugin_kind { GOOD, ALWAYS_UNIMPLEMENTED, BAD_NAME, COLLIDES, FOREIGN, REFUSED, PLUGIN_KINDS };
 #define FOREIGN_TYPE "DRAPlugin" /* which the host handles */
 
 struct plugin {
@@ -82,6 +84,12 @@ struct server {
     unsigned requests, by_op[8];
 };
 
+struct known {              /* what the core at work was told */
+    int64_t pause_until_ms; /* Retry-After */
+    bool uid_is_old;        /* a CSINode was found missing, and no Node was read since */
+    bool listed;            /* the CSIDrivers */
+};
+
 struct sim_options {
     bool verbose;
     bool short_memory; /* allocations of the core fail at random while there are faults */
@@ -103,11 +111,14 @@ struct sim {
     struct server server;
     json_t *seen;      /* CSINode as the core last received it */
     char seen_uid[32]; /* of the Node, likewise */
-    json_t *lost;      /* names not registered since a new core started: their old entries may stay */
-    uint64_t watch;    /* id of the open watch */
+    struct known known;
+    json_t *ended;  /* name -> when the core told that it is not registered any more */
+    json_t *lost;   /* names not registered since a new core started: their old entries may stay */
+    uint64_t watch; /* id of the open watch */
     uint64_t watch_version;
     bool orphan;          /* the write that is being stored was sent by an earlier core */
     char planned_uid[32]; /* of the Node that the write was planned on */
+    int64_t sent_ms;      /* when it was sent */
     bool faults, stopping, stopped;
     bool starved; /* an allocation failed in the input whose effects are being carried out */
     char *trace;  /* ring of lines */
@@ -151,5 +162,13 @@ json_t *server_find(const json_t *csinode, const char *list, const char *name);
 void check_write(struct sim *s, const json_t *before, const json_t *after); /* a CSINode version that the core stored */
 void check_registered(struct sim *s, const struct plugin *p);               /* success is being reported */
 void check_converged(struct sim *s);
+
+/* check_api.c */
+void check_input(struct sim *s, const struct cr_input *in);
+void check_request(struct sim *s, const struct cr_api_request *r);
+void check_answer(struct sim *s, const struct event *e);
+void check_call(struct sim *s, const struct cr_effect *e, const char *name);
+void check_patch(struct sim *s, const json_t *before, const json_t *after); /* metadata of the Node */
+void check_failure(struct sim *s, const struct plugin *p, const struct csireg_error *e);
 
 #endif
