@@ -425,6 +425,33 @@ static void test_an_owner_made_anew_is_judged_anew(void **state)
     rig_free(r);
 }
 
+/* An instance that comes back under another name loses its old one to another instance meanwhile; when its attempt fails
+ * the old name is not its own any more. */
+static void test_a_lost_name_is_not_given_up(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a"), *b = twin(r, a, "b");
+    rig_up(r, a);
+    rig_hold(r, "NodeGetInfo /d/a");
+    rig_fault(r, (struct rig_fault){.match = "NodeGetInfo /d/a", .times = 1, .number = 13});
+    memcpy(a->name, "c.example.com", sizeof "c.example.com");
+    rig_appear(r, a);
+    rig_settle(r);
+    rig_appear(r, b);
+    rig_advance(r, 100);
+    assert_true(rig_registered(r, b));
+    rig_mark(r);
+    rig_answer(r, "NodeGetInfo /d/a");
+    rig_settle(r);
+    assert_true(rig_registered(r, b));
+    assert_int_equal(rig_count(r, "event UNREGISTERED a.example.com"), 0);
+    rig_release(r);
+    rig_advance(r, 10000);
+    assert_true(rig_registered(r, a) && rig_registered(r, b));
+    rig_free(r);
+}
+
 /* ---- doors ---- */
 
 static void test_a_handed_over_driver_competes_too(void **state)
@@ -483,6 +510,7 @@ int main(void)
         cmocka_unit_test(test_a_standby_is_considered_again),
         cmocka_unit_test(test_a_renamed_owner_leaves_its_name_to_the_standby),
         cmocka_unit_test(test_an_owner_made_anew_is_judged_anew),
+        cmocka_unit_test(test_a_lost_name_is_not_given_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

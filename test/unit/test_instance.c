@@ -249,6 +249,30 @@ static void test_renamed_and_made_anew_during_the_notification(void **state)
     rig_free(r);
 }
 
+/* While its first name is being written the socket is made anew, under a name that another instance has: what was written
+ * under the first one must go. */
+static void test_remains_of_an_attempt_go_when_the_next_name_is_taken(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *x = rig_plugin(r, "x"), *a = rig_plugin(r, "a");
+    x->versions[0] = "1.1.0";
+    rig_up(r, x);
+    rig_hold(r, "update");
+    rig_appear(r, a);
+    rig_settle(r);
+    assert_string_equal(rig_state(r, a), "publishing");
+    memcpy(a->name, x->name, sizeof a->name);
+    rig_appear(r, a);
+    rig_settle(r);
+    rig_release(r);
+    rig_advance(r, 600000);
+    assert_string_equal(rig_state(r, a), "standby");
+    assert_string_equal(rig_ids(r), "{\"x.example.com\":\"id-x\"}");
+    assert_int_equal(json_array_size(json_object_get(json_object_get(r->csinode, "spec"), "drivers")), 1);
+    rig_free(r);
+}
+
 /* ---- retries ---- */
 
 static int64_t started_at(struct rig *r, size_t nth)
@@ -547,6 +571,7 @@ int main(void)
         cmocka_unit_test(test_remains_of_a_name_that_was_never_registered),
         cmocka_unit_test(test_renamed_twice),
         cmocka_unit_test(test_renamed_and_made_anew_during_the_notification),
+        cmocka_unit_test(test_remains_of_an_attempt_go_when_the_next_name_is_taken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -99,6 +99,45 @@ static void test_retry_after_is_a_lower_bound(void **state)
     rig_free(r);
 }
 
+/* Node and CSINode are read side by side: what one answer asks for, the other must not undo. */
+static void test_retry_after_of_one_read_outlasts_the_other_answer(void **state)
+{
+    (void)state;
+    struct rig *r = rig_started();
+    struct rig_plugin *a = rig_plugin(r, "a");
+    rig_fault(r, (struct rig_fault){.match = "get nodes", .times = 1, .number = 429, .retry_after_s = 7});
+    rig_fault(r, (struct rig_fault){.match = "get csinodes", .times = 1, .number = 200, .body = "<html>"});
+    rig_appear(r, a);
+    rig_settle(r);
+    rig_mark(r);
+    rig_advance(r, 6999);
+    rig_expect_requests(r, "");
+    rig_advance(r, 1);
+    assert_true(rig_registered(r, a));
+    rig_free(r);
+}
+
+/* One read cannot be answered, the other one can: that is an outage too, and no attempt fails of it. */
+static void test_half_an_outage_is_waited_for(void **state)
+{
+    static const char *const reads[] = {"get nodes", "get csinodes"};
+    (void)state;
+    for (size_t k = 0; k < 2; k++) {
+        struct rig *r = rig_started();
+        struct rig_plugin *a = rig_plugin(r, "a");
+        rig_fault(r, (struct rig_fault){.match = "get", .times = 14, .transport = CR_TRANSPORT_CONNECT});
+        rig_fault(r, (struct rig_fault){.match = reads[k], .times = -1, .transport = CR_TRANSPORT_CONNECT});
+        rig_appear(r, a);
+        rig_advance(r, 1200000);
+        assert_int_equal(rig_count(r, "Notify"), 0);
+        assert_in_range(rig_count(r, reads[k]), 12, 26); /* and the pauses grow */
+        rig_no_faults(r);
+        rig_advance(r, 135000);
+        assert_true(rig_registered(r, a));
+        rig_free(r);
+    }
+}
+
 static void test_the_deadline_begins_when_the_api_is_back(void **state)
 {
     (void)state;
@@ -412,6 +451,8 @@ int main(void)
         cmocka_unit_test(test_a_server_that_forgets),
         cmocka_unit_test(test_messages_name_object_step_cause_and_remedy),
         cmocka_unit_test(test_failing_writes_pause_although_reads_work),
+        cmocka_unit_test(test_retry_after_of_one_read_outlasts_the_other_answer),
+        cmocka_unit_test(test_half_an_outage_is_waited_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

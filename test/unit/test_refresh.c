@@ -340,6 +340,22 @@ static void test_nobody_waits_for_a_driver_that_goes(void **state)
     rig_free(r);
 }
 
+static void test_nobody_waits_for_a_registration_that_ended(void **state)
+{
+    struct rig_plugin *a;
+    (void)state;
+    struct rig *r = refreshing(&a);
+    rig_hold(r, "NodeGetInfo");
+    rig_exhausted(r, a->name, 1);
+    rig_settle(r);
+    rig_fault(r, (struct rig_fault){.match = "GetInfo", .times = 1, .number = 14});
+    rig_appear(r, a); /* made anew, and its first attempt fails */
+    rig_settle(r);
+    assert_int_equal(rig_count(r, "event UNREGISTERED"), 1);
+    assert_int_equal(result(r, 1), CSIREG_ERR_NOT_REGISTERED);
+    rig_free(r);
+}
+
 /* ---- the probe ---- */
 
 static json_t *driver_status(struct rig *r, const char *key)
@@ -420,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_exhausted_answers_for_others),
         cmocka_unit_test(test_one_run_at_a_time_and_one_more_after_it),
         cmocka_unit_test(test_nobody_waits_for_a_driver_that_goes),
+        cmocka_unit_test(test_nobody_waits_for_a_registration_that_ended),
         cmocka_unit_test(test_status_tells_since_when_an_endpoint_is_dead),
         cmocka_unit_test(test_an_endpoint_that_stays_dead_ends_the_registration),
     };
