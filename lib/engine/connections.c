@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 
+#define MAX_CLOSED 64 /* that wait for a quiet moment; while plugins come and go without pause there is none */
+
 struct entry {
     struct cr_list node;
     uint64_t id;
@@ -69,5 +71,7 @@ struct cr_conn *cr_connections_get(const struct cr_connections *c, uint64_t id)
 void cr_connections_close(struct cr_connections *c, uint64_t id)
 {
     struct entry *e = find(c, id);
-    if (e) close_entry(c, e);
+    if (!e) return;
+    close_entry(c, e);
+    if (c->n_closed > MAX_CLOSED) cr_connections_end_one(c);
 }

@@ -12,8 +12,7 @@
 #include "engine/state.h"
 #include "engine/timed.h"
 
-#define MAX_CLOSED 256   /* connections that wait for a quiet millisecond to be ended in */
-#define UNTOLD_US  20000 /* between snapshots that no event waits for */
+#define UNTOLD_US 20000 /* between snapshots that no event waits for */
 
 static _Thread_local const struct cr_engine *self; /* the engine that this thread runs */
 
@@ -174,7 +173,7 @@ static void *run(void *arg)
         e->active = false;
         take_turn(e, readable);
         while (e->stirred) take_turn(e, false);
-        if (!e->active || cr_connections_closed(&e->connections) > MAX_CLOSED) cr_connections_end_one(&e->connections);
+        if (!e->active) cr_connections_end_one(&e->connections);
         publish(e);
         if (e->running) readable = sleep_until_something(e);
     }
