@@ -2,6 +2,7 @@
 /* The promises. */
 #include <string.h>
 
+#include "core/backoff.h"
 #include "core/node.h"
 #include "sim/sim.h"
 
@@ -144,8 +145,7 @@ static const json_t *shown(const struct sim *s, const struct plugin *p, const ch
     return s->seen ? server_find(s->seen, list, p->name) : NULL;
 }
 
-/* The list in which the driver's flow puts its entry; NULL when lookups do not find it. */
-static const char *list_of(const struct sim *s, const char *name)
+const char *check_list_of(const struct sim *s, const char *name)
 {
     const char *list = NULL;
     struct csireg_driver **all = cr_core_drivers(s->core);
@@ -158,7 +158,7 @@ static const char *list_of(const struct sim *s, const char *name)
 
 void check_registered(struct sim *s, const struct plugin *p)
 {
-    const char *list = list_of(s, p->name);
+    const char *list = check_list_of(s, p->name);
     if (!list) sim_fail(s, "lookups agree", "%s is reported as registered, but not found", p->name);
     if (list && !shown(s, p, list))
         sim_fail(s, "confirmed first", "%s is reported as registered, but no answer showed its entry", p->name);
@@ -327,6 +327,22 @@ static bool call_running(const struct sim *s, uint64_t conn)
     return false;
 }
 
+bool check_is_shared(const struct sim *s, const struct plugin *p)
+{
+    bool shared = p->shares >= 0;
+    for (int i = 0; i < s->n_plugins; i++)
+        shared |= s->plugins[i].shares >= 0 && &s->plugins[s->plugins[i].shares] == p;
+    return shared;
+}
+
+/* What fails for good is tried again at the longest pause; each attempt connects once or twice. */
+static void check_patience(struct sim *s, const struct plugin *p)
+{
+    bool for_good = p->kind == ALWAYS_UNIMPLEMENTED || p->kind == BAD_NAME || p->kind == REFUSED;
+    if (for_good && !check_is_shared(s, p) && p->connects > 2 * (SETTLE_MS / 2 / CR_BACKOFF_CAP_MS + 2))
+        sim_fail(s, "patience", "%s was connected to %u times", p->path, p->connects);
+}
+
 static void check_silence(struct sim *s)
 {
     for (int i = 0; i < MAX_CONNS; i++)
@@ -343,6 +359,7 @@ void check_converged(struct sim *s)
             if (is_free(s, p->names[n])) check_absent(s, p->names[n]);
         if (p->exists && p->kind == GOOD) check_good(s, k);
         if (p->exists && p->kind == FOREIGN) check_foreign_plugin(s, p);
+        check_patience(s, p);
     }
     check_silence(s);
 }

@@ -49,9 +49,14 @@ void check_input(struct sim *s, const struct cr_input *in)
     if (in->kind == CR_IN_RETRY || in->kind == CR_IN_CREDENTIALS_CHANGED) s->known.pause_until_ms = 0;
 }
 
-void check_call(struct sim *s, const struct cr_effect *e, const char *name)
+void check_call(struct sim *s, const struct cr_effect *e, const struct plugin *p)
 {
-    if (e->method != CR_RPC_NODE_GET_INFO || !e->flag) return;
+    bool settled = s->now.mono_ms > FAULT_MS + SETTLE_MS / 2 && p->kind == GOOD && !check_is_shared(s, p);
+    const char *name = p->name, *list = settled ? check_list_of(s, name) : NULL;
+    if (e->method != CR_RPC_NODE_GET_INFO) return;
+    if (list && strcmp(list, "driverRegistrations") == 0)
+        sim_fail(s, "no refresh in the controller flow", "%s is asked for its limit", name);
+    if (!e->flag) return;
     if (!s->config.gate) sim_fail(s, "gate", "%s is asked with the flag, the gate is off", name);
     if (!s->known.listed) sim_fail(s, "unread is not absent", "%s is asked with the flag before any list came", name);
 }
@@ -90,9 +95,8 @@ static bool of_the_api(const struct csireg_error *e)
 
 void check_failure(struct sim *s, const struct plugin *p, const struct csireg_error *e)
 {
-    bool quiet = s->now.mono_ms > FAULT_MS + 30000; /* the last answers with faults are in */
     if (!e || !e->step || strcmp(e->step, "publish") != 0) return;
     if (of_the_api(e)) sim_fail(s, "an outage is waited for", "%s failed: %s", p->name, csireg_error_message(e));
-    if (quiet && e->number == 422 && p->kind != REFUSED)
+    if (strstr(csireg_error_message(e), OF_REFUSED) && p->kind != REFUSED)
         sim_fail(s, "a refusal meets its cause", "%s failed: %s", p->name, csireg_error_message(e));
 }

@@ -211,6 +211,7 @@ void plugins_connect(struct sim *s, const struct cr_effect *e)
     struct event *later = sim_later(s, connect_delay(s), deliver_connected);
     later->id = e->id;
     struct plugin *p = k >= 0 ? &s->plugins[k] : NULL;
+    if (p) p->connects += s->now.mono_ms > FAULT_MS + SETTLE_MS / 2;
     later->number = !p || !p->exists ? ENOENT : !p->listening ? ECONNREFUSED : sim_chance(s, 3) ? EAGAIN : 0;
     sim_trace(s, "  connect %s: %s", e->path, later->number ? strerror(later->number) : "ok");
     if (later->number) return;
@@ -353,7 +354,7 @@ void plugins_rpc(struct sim *s, const struct cr_effect *e)
     sim_trace(s, "  call %d to %s%s %s", (int)e->method, s->plugins[c->plugin].name, e->flag ? " (flag)" : "",
               e->text ? e->text : "");
     if (e->method == CR_RPC_NOTIFY) check_notification(s, c, e);
-    check_call(s, e, s->plugins[c->plugin].name);
+    check_call(s, e, &s->plugins[c->plugin]);
     bool hangs = sim_chance(s, 3);
     if (e->method == CR_RPC_NODE_GET_INFO && replaced(s, &s->plugins[c->plugin])) hangs = true;
     int64_t delay = hangs ? e->timeout_ms : (int64_t)sim_below(s, s->faults && sim_below(s, 4) == 0 ? 4000 : 12);

@@ -106,6 +106,17 @@ static bool refused(const struct sim *s, const char *name)
     return false;
 }
 
+static bool of_refused(const struct sim *s, const json_t *csinode)
+{
+    bool any = false;
+    for (int i = 0; i < 4 * s->n_plugins; i++) {
+        const struct plugin *p = &s->plugins[i / 4];
+        any |=
+            p->kind == REFUSED && server_find(csinode, i % 2 ? "drivers" : "driverRegistrations", p->names[i / 2 % 2]);
+    }
+    return any;
+}
+
 static bool valid(const struct sim *s, const json_t *old, const json_t *new)
 {
     size_t k;
@@ -154,8 +165,10 @@ static struct reply store(struct sim *s, json_t *new, int code)
     json_t *old = s->server.csinode;
     apply_gate(s, old, new);
     if (!valid(s, old, new)) {
+        struct reply r = server_status(422, "Invalid", "CSINode");
+        if (of_refused(s, new)) json_object_set_new(r.body, "message", json_string(OF_REFUSED));
         json_decref(new);
-        return server_status(422, "Invalid", "CSINode");
+        return r;
     }
     bool same = old && json_equal(json_object_get(old, "spec"), json_object_get(new, "spec")) &&
                 json_equal(json_object_get(old, "metadata"), json_object_get(new, "metadata"));

@@ -41,6 +41,7 @@ struct event {
 
 /* ---- plugins ---- */
 
+#define OF_REFUSED "an entry of a driver that is refused"
 /* REFUSED: the API server takes no entry of it */
 enum plugin_kind { GOOD, ALWAYS_UNIMPLEMENTED, BAD_NAME, COLLIDES, FOREIGN, REFUSED, PLUGIN_KINDS };
 #define FOREIGN_TYPE "DRAPlugin" /* which the host handles */
@@ -60,8 +61,9 @@ struct plugin {
     int64_t limit;
     bool notified; /* NotifyRegistrationStatus(true) reached it, this life of the socket */
     const char *version;
-    uint64_t token; /* of the PLUGIN event that is not answered by PLUGIN_GONE; 0: none */
-    int shares;     /* index of the plugin whose name it has too, or -1 */
+    unsigned connects; /* in the second half of the time to settle */
+    uint64_t token;    /* of the PLUGIN event that is not answered by PLUGIN_GONE; 0: none */
+    int shares;        /* index of the plugin whose name it has too, or -1 */
 };
 
 struct conn { /* of the core to a plugin */
@@ -162,12 +164,15 @@ json_t *server_find(const json_t *csinode, const char *list, const char *name);
 void check_write(struct sim *s, const json_t *before, const json_t *after); /* a CSINode version that the core stored */
 void check_registered(struct sim *s, const struct plugin *p);               /* success is being reported */
 void check_converged(struct sim *s);
+/* The list in which the driver's flow puts its entry; NULL when lookups do not find it. */
+bool check_is_shared(const struct sim *s, const struct plugin *p); /* its names are another's too */
+const char *check_list_of(const struct sim *s, const char *name);
 
 /* check_api.c */
 void check_input(struct sim *s, const struct cr_input *in);
 void check_request(struct sim *s, const struct cr_api_request *r);
 void check_answer(struct sim *s, const struct event *e);
-void check_call(struct sim *s, const struct cr_effect *e, const char *name);
+void check_call(struct sim *s, const struct cr_effect *e, const struct plugin *p);
 void check_patch(struct sim *s, const json_t *before, const json_t *after); /* metadata of the Node */
 void check_failure(struct sim *s, const struct plugin *p, const struct csireg_error *e);
 
