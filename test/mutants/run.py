@@ -52,7 +52,8 @@ class Mutant:
         changed = {}
         for path, old, new in self.hunks:
             text = changed.get(path) or read(os.path.join(tree, path))
-            pattern = re.compile(r"\s*".join(re.escape(token) for token in re.findall(r"\w+|[^\w\s]", old)))
+            tokens = [re.escape(token) for token in re.findall(r"\w+|[^\w\s]", old)]
+            pattern = re.compile(r"(?<!\w)" + r"\s*".join(tokens))
             if len(pattern.findall(text)) != 1:
                 return None
             changed[path] = pattern.sub(lambda _, new=new: new, text)
@@ -65,6 +66,10 @@ class Mutant:
 def read(path):
     with open(path, encoding="utf-8") as file:
         return file.read()
+
+
+class LinkError(Exception):
+    """The mutant compiles, but names what is not there."""
 
 
 class Tree:
@@ -102,7 +107,9 @@ class Tree:
         return source[:-2] + ".o"
 
     def link(self, out, sources, *libraries):
-        self.run("gcc", *map(self.object, self.core + sources), "-o", out, "-ljansson", *libraries)
+        code, output = self.run("gcc", *map(self.object, self.core + sources), "-o", out, "-ljansson", *libraries)
+        if code:
+            raise LinkError(output)
 
     def restore(self, changed):
         for path in changed:
@@ -141,6 +148,8 @@ def try_one(tree, mutant, seeds, all_units):
         if not all([tree.compile(path) for path in changed]):
             return "does not compile", []
         return tree.simulate(seeds), tree.unit_tests(all_units)
+    except LinkError:
+        return "does not link", []
     finally:
         tree.restore(changed)
 
@@ -172,7 +181,7 @@ def main():
         tree = Tree(folder)
         for mutant in mutants:
             sim, units = try_one(tree, mutant, options.seeds, options.all_units)
-            fine = (sim or units) and sim not in ("stale", "does not compile")
+            fine = (sim or units) and sim not in ("stale", "does not compile", "does not link")
             bad += not fine
             results.append((mutant, sim, units))
             print(f"{'ok' if fine else 'FAILED':7} {mutant.name:34} {sim or '-':44} {', '.join(units) or '-'}", flush=True)
