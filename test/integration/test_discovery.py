@@ -102,6 +102,7 @@ def any_socket_and_nothing_else(w):
     os.mkdir(os.path.join(w.registry, "directory-reg.sock"))
     driver = w.driver("a.example.com", node_id="i-1", registration=os.path.join(w.registry, "plain"))
     driver.wait_notified(True)
+    agent.wait_driver("a.example.com")
     status = agent.status()
     equal([s["path"] for s in status["sockets"]], [driver.registration], "sockets")
     equal(status["registry"]["sockets"], 1, "number of sockets")
@@ -123,6 +124,7 @@ def dot_names(w):
     seen.wait_notified(True)
     for driver in (early, late, hidden):
         equal(driver.calls(), [], f"calls to {driver.name}")
+    agent.wait_driver("seen.example.com")
     equal(len(agent.status()["sockets"]), 1, "sockets")
 
 
@@ -153,6 +155,7 @@ def links(w):
     until("the registry is there", lambda: os.path.isdir(w.registry))
     os.symlink(outside.registration, link)
     outside.wait_notified(True)
+    agent.wait_driver("a.example.com")
     equal([s["path"] for s in agent.status()["sockets"]], [link], "paths of sockets")
     other = w.driver("b.example.com", node_id="i-2", registration=w.path("dir", "r.sock"))
     os.symlink(w.path("dir"), os.path.join(w.registry, "dirlink"))
@@ -188,6 +191,7 @@ def registry_others_may_write(w):
     os.chmod(w.registry, 0o777)
     agent = w.agent()
     w.driver("a.example.com", node_id="i-1").wait_notified(True)
+    agent.wait_driver("a.example.com")
     check(agent.status()["registry"].get("warnings"), "no warning about the mode of the registry")
     agent.stop()
     strict = w.agent("--require-private-registry")
