@@ -12,7 +12,8 @@
 #include "engine/state.h"
 #include "engine/timed.h"
 
-#define UNTOLD_US 20000 /* between snapshots that no event waits for */
+#define FEW_CLOSED 4     /* closed connections that wait for a quiet millisecond; more wait for a quiet moment */
+#define UNTOLD_US  20000 /* between snapshots that no event waits for */
 
 static _Thread_local const struct cr_engine *self; /* the engine that this thread runs */
 
@@ -117,7 +118,8 @@ static int64_t publish_deadline(const struct cr_engine *e)
 
 static int sleep_ms(const struct cr_engine *e)
 {
-    if (cr_connections_closed(&e->connections) > 0) return e->active ? 1 : 0;
+    size_t closed = cr_connections_closed(&e->connections);
+    if (closed > 0) return e->active && closed <= FEW_CLOSED ? 1 : 0;
     int64_t next = earlier(cr_core_deadline(e->core), earlier(watcher_deadline(e), publish_deadline(e)));
     int64_t left = next == CR_NEVER ? -1 : next - cr_clock_now().mono_ms;
     if (next == CR_NEVER) return -1;
