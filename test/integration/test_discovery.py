@@ -67,6 +67,7 @@ def registry_behind_a_link(w):
     os.symlink(w.path("real"), w.registry)
     agent = w.agent()
     w.driver("a.example.com", node_id="i-1").wait_notified(True)
+    agent.wait_driver("a.example.com")
     registry = agent.status()["registry"]
     equal((registry["path"], registry["resolved"]), (w.registry, os.path.realpath(w.path("real"))), "path and resolved")
 
@@ -205,7 +206,7 @@ def renamed(w):
     w.server()
     agent = w.agent()
     driver = w.driver("a.example.com", node_id="i-1", registration=w.path("outside.sock"))
-    until("its socket is there", lambda: os.path.exists(driver.registration))
+    driver.process.wait_line('"ready"')  # the file is there before its owner listens
     until("the registry is there", lambda: os.path.isdir(w.registry))
     inside = os.path.join(w.registry, "in")
     os.rename(driver.registration, inside)
