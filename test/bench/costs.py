@@ -6,7 +6,7 @@ import time
 
 from counts import asked
 from procs import check
-from rig import ROUND_MS, Bench, Csireg, Sample, Tool, about, cpu_seconds, fds, memory, own_threads, scheduled_seconds
+from rig import ROUND_MS, Bench, Csireg, Embedded, Sample, Tool, about, cpu_seconds, fds, memory, own_threads, scheduled_seconds
 from servers import BASES
 
 WINDOW = ("--gather-window", "500ms")
@@ -30,12 +30,15 @@ def footprints(subject):
 
 def footprint(table, stage):
     with stage.world() as world:
-        ours = footprints(Csireg(world, world.fleet_of(100), *WINDOW, page=False))
+        ours = footprints(Embedded(world, world.fleet_of(100)))
+    with stage.world() as world:
+        agent = footprints(Csireg(world, world.fleet_of(100)))
     theirs = stage.peer(100, footprints)
     for count in (0, 50, 100):
         for key, most in (("RssAnon", 1 / 3), ("VmRSS", 1 / 2)):
             table.add(f"{'RSS' if key == 'VmRSS' else key} with {count} drivers", ours[count][key], "MiB", stage.against,
-                      theirs and theirs[count][key], ("ratio", round(most, 3)))
+                      theirs and theirs[count][key], ("ratio", round(most, 3)),
+                      f"examples/embed.c; csireg-agent with its web server: {agent[count][key]:.1f} MiB")
     table.add("csireg's own threads with 100 drivers", ours[100]["own"], "", "with 1 driver", ours[1]["own"], ("ratio", 1))
     table.add("threads with 100 drivers", ours[100]["Threads"], "", stage.against, theirs and theirs[100]["Threads"],
               detail=f"{ours[0]['Threads']} before the first driver; gRPC adds up to two for each processor under load, "
@@ -119,10 +122,11 @@ def long_cycles(table, build, waves):
 
 
 def long_rounds(table, build, rounds):
+    """One socket, reported anew after each refusal."""
     with Bench(build) as world:
-        fleet = world.fleet_of(4, "--refused")
-        fleet.appear(4)
-        host = Tool(world, "host", [os.path.join(world.bench, "host"), "--registry", world.registry, "--drivers", "4"])
+        fleet = world.fleet_of(1, "--refused")
+        fleet.appear(1)
+        host = Tool(world, "host", [os.path.join(world.bench, "host"), "--registry", world.registry])
         host.wait_line("ready")
         host.ask("rounds 100", "rounds")
         before = level(host.pid)

@@ -135,6 +135,16 @@ class Csireg(Subject):
             agent.wait_ready()
 
 
+class Embedded(Subject):
+    """examples/embed.c: the library in the smallest host, as the peer is the kubelet's packages in a small one."""
+
+    def __init__(self, world, fleet):
+        argv = [world.program("embed"), world.api.node_name, world.api.kubeconfig, world.registry]
+        process = Process("embed", argv, world.directory)
+        world.things.append(process)
+        super().__init__(world, fleet, process)
+
+
 class Peer(Subject):
     """test/bench/peer: the kubelet's plugin manager and CSI plugin."""
 
@@ -266,5 +276,5 @@ def fds(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
-__all__ = ["Bench", "Csireg", "Fleet", "Floor", "Peer", "ROUND_MS", "Sample", "Tool", "about", "by_verb", "cpu_seconds",
+__all__ = ["Bench", "Csireg", "Embedded", "Fleet", "Floor", "Peer", "ROUND_MS", "Sample", "Tool", "about", "by_verb", "cpu_seconds",
            "credentials", "fds", "is_clean", "memory", "own_threads", "scheduled_seconds", "scrub"]
