@@ -249,6 +249,7 @@ static grpc_channel *open_channel(int fd, grpc_resource_quota *quota)
         string_arg(GRPC_ARG_PRIMARY_USER_AGENT_STRING, "csireg/" CSIREG_VERSION),
         integer_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, CR_MAX_RPC_MESSAGE),
         integer_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
+        integer_arg(GRPC_ARG_ENABLE_CHANNELZ, 0), /* nobody looks at them from outside */
         quota_arg(quota),
     };
     grpc_channel_args args = {sizeof list / sizeof *list, list};
