@@ -30,15 +30,15 @@ def footprints(subject):
 
 def footprint(table, stage):
     with stage.world() as world:
-        ours = footprints(Embedded(world, world.fleet_of(100)))
+        ours = footprints(Csireg(world, world.fleet_of(100), *WINDOW, page=False))
     with stage.world() as world:
-        agent = footprints(Csireg(world, world.fleet_of(100)))
+        small = footprints(Embedded(world, world.fleet_of(100)))
     theirs = stage.peer(100, footprints)
     for count in (0, 50, 100):
         for key, most in (("RssAnon", 1 / 3), ("VmRSS", 1 / 2)):
             table.add(f"{'RSS' if key == 'VmRSS' else key} with {count} drivers", ours[count][key], "MiB", stage.against,
                       theirs and theirs[count][key], ("ratio", round(most, 3)),
-                      f"examples/embed.c; csireg-agent with its web server: {agent[count][key]:.1f} MiB")
+                      f"csireg-agent; examples/embed.c, the smallest host: {small[count][key]:.1f} MiB")
     table.add("csireg's own threads with 100 drivers", ours[100]["own"], "", "with 1 driver", ours[1]["own"], ("ratio", 1))
     table.add("threads with 100 drivers", ours[100]["Threads"], "", stage.against, theirs and theirs[100]["Threads"],
               detail=f"{ours[0]['Threads']} before the first driver; gRPC adds up to two for each processor under load, "
